@@ -1,0 +1,1 @@
+"""What a query means: types, terms, their text, and the reference interpreter."""

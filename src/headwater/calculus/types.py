@@ -1,0 +1,208 @@
+"""The types of the calculus: what may be a key, and what may be a ring value.
+
+Everything kept is a map from keys to ring values, so types come in two modes. *Key types* can
+only be compared; *ring types* have 0, +, - and a product. A bag is the map `K -> Int`; boxing
+turns a ring value into a key, which is how one bag sits inside another. Function types are the
+infinite maps: they can be applied and added but not iterated over.
+
+    K ::= base | {a: K, ...} | Label | [R]
+    R ::= Int | Real | Exact(s) | ⟨a: R, ...⟩ | K -> R | K => R | R => R
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+
+@dataclass(frozen=True)
+class Base:
+    """A scalar type of Spark SQL; NULL is a value of each."""
+
+    name: str
+    precision: int = 0
+    scale: int = 0
+
+    def __str__(self) -> str:
+        return f"decimal({self.precision},{self.scale})" if self.name == "decimal" else self.name
+
+
+@dataclass(frozen=True)
+class RecordType:
+    """{a: K, ...}: named components; the empty record is the unit type."""
+
+    fields: tuple[tuple[str, KeyType], ...] = ()
+
+    def __str__(self) -> str:
+        return "{" + ", ".join(f"{n}: {t}" for n, t in self.fields) + "}"
+
+
+@dataclass(frozen=True)
+class LabelType:
+    """The name of an inner bag: a static index and the values that determine the bag."""
+
+    def __str__(self) -> str:
+        return "Label"
+
+
+@dataclass(frozen=True)
+class Boxed:
+    """[R]: a ring value seen as a key, such as the inner bag of a nested row."""
+
+    content: RingType
+
+    def __str__(self) -> str:
+        return f"[{self.content}]"
+
+
+@dataclass(frozen=True)
+class IntType:
+    """The integers."""
+
+    def __str__(self) -> str:
+        return "Int"
+
+
+@dataclass(frozen=True)
+class RealType:
+    """Double-precision reals."""
+
+    def __str__(self) -> str:
+        return "Real"
+
+
+@dataclass(frozen=True)
+class Exact:
+    """Exact decimals with a fixed scale."""
+
+    scale: int
+
+    def __str__(self) -> str:
+        return f"Exact({self.scale})"
+
+
+@dataclass(frozen=True)
+class ProductType:
+    """⟨a: R, ...⟩: a product of rings, component-wise."""
+
+    fields: tuple[tuple[str, RingType], ...]
+
+    def __str__(self) -> str:
+        return "⟨" + ", ".join(f"{n}: {t}" for n, t in self.fields) + "⟩"
+
+
+@dataclass(frozen=True)
+class MapType:
+    """K -> R: a map that is zero at all but finitely many keys."""
+
+    key: KeyType
+    value: RingType
+
+    def __str__(self) -> str:
+        if self.value == INT:
+            return f"Bag({self.key})"
+        return f"{self.key} -> {self.value}"
+
+
+@dataclass(frozen=True)
+class FunType:
+    """A => R: a function of a key or of a ring value; with keys, an infinite map."""
+
+    argument: Type
+    result: RingType
+
+    def __str__(self) -> str:
+        return f"({self.argument} => {self.result})"
+
+
+KeyType: TypeAlias = Base | RecordType | LabelType | Boxed
+RingType: TypeAlias = IntType | RealType | Exact | ProductType | MapType | FunType
+Type: TypeAlias = KeyType | RingType
+
+UNIT = RecordType()
+LABEL = LabelType()
+INT = IntType()
+REAL = RealType()
+
+BOOLEAN, STRING, BINARY = Base("boolean"), Base("string"), Base("binary")
+TINYINT, SMALLINT, INTEGER, BIGINT = (Base(n) for n in ("tinyint", "smallint", "int", "bigint"))
+FLOAT, DOUBLE = Base("float"), Base("double")
+DATE, TIMESTAMP, TIMESTAMP_NTZ = Base("date"), Base("timestamp"), Base("timestamp_ntz")
+VOID = Base("void")
+"""The type of a bare NULL, which has every other base type as a common type."""
+
+INTEGRAL = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
+"""Bits of each integer type."""
+
+
+def decimal(precision: int, scale: int) -> Base:
+    """decimal(p, s)."""
+    return Base("decimal", precision, scale)
+
+
+def bag(key: KeyType) -> MapType:
+    """Bag(K) = K -> Int."""
+    return MapType(key, INT)
+
+
+def record(**fields: KeyType) -> RecordType:
+    """A record type from keyword arguments."""
+    return RecordType(tuple(fields.items()))
+
+
+def is_key(t: Type) -> bool:
+    """Whether values of the type can be keys."""
+    return isinstance(t, (Base, RecordType, LabelType, Boxed))
+
+
+def is_scalar(t: Type) -> bool:
+    """Whether the type is a ring of numbers."""
+    return isinstance(t, (IntType, RealType, Exact))
+
+
+def is_numeric(t: Type) -> bool:
+    """Whether the type is a base type of numbers."""
+    return isinstance(t, Base) and (t.name in INTEGRAL or t.name in ("float", "double", "decimal"))
+
+
+def has_box(t: Type) -> bool:
+    """Whether a boxed ring value sits anywhere inside the type."""
+    match t:
+        case Boxed():
+            return True
+        case RecordType(fields) | ProductType(fields):
+            return any(has_box(f) for _, f in fields)
+        case MapType(key, value):
+            return has_box(key) or has_box(value)
+        case FunType(argument, result):
+            return has_box(argument) or has_box(result)
+        case _:
+            return False
+
+
+def unboxed(t: KeyType) -> RingType | None:
+    """The ring that a key of this type stands for: `bigint` is Int, `[R]` is R; None if it has none."""
+    match t:
+        case Boxed(content):
+            return content
+        case Base(name) if name in INTEGRAL:
+            return INT
+        case Base("float" | "double"):
+            return REAL
+        case Base("decimal"):
+            return Exact(t.scale)
+        case _:
+            return None
+
+
+def boxed(t: RingType) -> KeyType:
+    """The key type of a ring's values: a number boxed is that number."""
+    match t:
+        case IntType():
+            return BIGINT
+        case RealType():
+            return DOUBLE
+        case Exact(scale):
+            return decimal(38, scale)
+        case _:
+            return Boxed(t)

@@ -1,0 +1,122 @@
+"""Every exception that Headwater raises, and the one layout of their messages.
+
+A message says what is wrong, shows the source with the place underlined, says what exists,
+and says what could be done. `HeadwaterError` carries those parts; `str` lays them out:
+
+    unknown column `prise` in `orders`
+      select sum(prise) from orders
+                 ^^^^^
+    columns of `orders`: id, item, price
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Span:
+    """A place in a query's text: 1-based line and column, and how many characters."""
+
+    line: int
+    column: int
+    length: int = 1
+
+    def underline(self, text: str) -> str:
+        """The line of `text` that the span is in, with the span underlined."""
+        lines = text.splitlines() or [""]
+        line = lines[min(self.line, len(lines)) - 1]
+        width = max(1, min(self.length, max(1, len(line) - self.column + 1)))
+        indent = "".join("\t" if c == "\t" else " " for c in line[: self.column - 1])
+        return f"  {line}\n  {indent}{'^' * width}"
+
+
+class HeadwaterError(Exception):
+    """Any error of Headwater: what is wrong, where, and what to do."""
+
+    def __init__(self, what: str, *, text: str = "", span: Span | None = None, hint: str = ""):
+        super().__init__(what)
+        self.what, self.text, self.span, self.hint = what, text, span, hint
+
+    def __str__(self) -> str:
+        parts = [self.what]
+        if self.span is not None:
+            parts[0] += f" (line {self.span.line}, column {self.span.column})"
+            if self.text:
+                parts.append(self.span.underline(self.text))
+        if self.hint:
+            parts.append(self.hint)
+        return "\n".join(parts)
+
+
+class IllTyped(HeadwaterError):
+    """A term of the calculus that has no type: which sub-term, what was expected, what was found."""
+
+    def __init__(self, term: str, expected: str, found: str):
+        super().__init__(f"in `{term}`: expected {expected}, found {found}")
+        self.term, self.expected, self.found = term, expected, found
+
+
+class NotInterpretable(HeadwaterError):
+    """A term that the reference interpreter has no meaning for (an opaque function, an unbound name)."""
+
+
+class ScalarError(HeadwaterError):
+    """A scalar operation that Spark refuses in ANSI mode: overflow, division by zero, a bad cast."""
+
+
+class LabelConflict(HeadwaterError):
+    """Two dictionaries define the same label differently."""
+
+
+class InconsistentShredding(HeadwaterError):
+    """A shredded value with an undefined or conflicting label."""
+
+
+class NotShreddable(HeadwaterError):
+    """A term whose meaning depends on the contents of an inner bag as a key, which labels cannot carry."""
+
+
+class NotHomomorphic(HeadwaterError):
+    """A term for which no merge monoid can be inferred."""
+
+
+class NotDiminishable(HeadwaterError):
+    """A monoid without an inverse: deletions need the group's contents."""
+
+
+class RewriteDiverges(HeadwaterError):
+    """A set of rewrite rules that did not reach a fixpoint; the message names those still firing."""
+
+
+class ParseError(HeadwaterError):
+    """Text of the calculus, of SQL, or of a schema that cannot be read."""
+
+
+class QueryError(HeadwaterError):
+    """A query that means nothing against the declared inputs."""
+
+
+class UnknownName(QueryError):
+    """A column, table or function that is not declared."""
+
+
+class AmbiguousColumn(QueryError):
+    """A column name that several tables in scope have."""
+
+
+class TypeMismatch(QueryError):
+    """Operands of a query that have no common type."""
+
+
+class NotIncremental(QueryError):
+    """A query that is outside the language that Headwater maintains: the clause, why, and a rewrite to try.
+
+    `reason` is a stable name, such as `NON_DETERMINISTIC`; it is part of the message.
+    """
+
+    def __init__(
+        self, reason: str, what: str, *, text: str = "", span: Span | None = None, hint: str = ""
+    ):
+        super().__init__(f"[{reason}] {what}", text=text, span=span, hint=hint)
+        self.reason = reason

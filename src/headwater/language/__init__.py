@@ -1,0 +1,1 @@
+"""SQL text and Python comprehensions, read into terms of the calculus."""

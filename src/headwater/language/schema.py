@@ -1,0 +1,105 @@
+"""Schemas: DDL text into types of the calculus.
+
+A table is a bag of records; an array is a boxed bag, so `ARRAY<STRUCT<...>>` nests. sqlglot reads
+the text; this file only maps its types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import sqlglot
+from sqlglot import exp
+
+from headwater.calculus.types import (
+    BIGINT,
+    BINARY,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INTEGER,
+    SMALLINT,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    TINYINT,
+    Boxed,
+    KeyType,
+    MapType,
+    RecordType,
+    bag,
+    decimal,
+)
+from headwater.errors import ParseError
+
+Schemas = Mapping[str, MapType]
+
+_KINDS = exp.DataType.Type
+_SCALARS: dict[exp.DataType.Type, KeyType] = {
+    _KINDS.BOOLEAN: BOOLEAN,
+    _KINDS.TINYINT: TINYINT,
+    _KINDS.SMALLINT: SMALLINT,
+    _KINDS.INT: INTEGER,
+    _KINDS.BIGINT: BIGINT,
+    _KINDS.FLOAT: FLOAT,
+    _KINDS.DOUBLE: DOUBLE,
+    _KINDS.TEXT: STRING,
+    _KINDS.VARCHAR: STRING,
+    _KINDS.CHAR: STRING,
+    _KINDS.BINARY: BINARY,
+    _KINDS.VARBINARY: BINARY,
+    _KINDS.DATE: DATE,
+    _KINDS.TIMESTAMP: TIMESTAMP,
+    _KINDS.TIMESTAMPTZ: TIMESTAMP,
+    _KINDS.TIMESTAMPLTZ: TIMESTAMP,
+    _KINDS.TIMESTAMPNTZ: TIMESTAMP_NTZ,
+}
+
+
+def type_of_ddl(data_type: exp.DataType) -> KeyType:
+    """A Spark SQL type as a key type."""
+    kind = data_type.this
+    if kind in _SCALARS:
+        return _SCALARS[kind]
+    if kind == _KINDS.DECIMAL:
+        sizes = [int(p.name) for p in data_type.expressions]
+        return decimal(*(sizes + [0])[:2]) if sizes else decimal(10, 0)
+    if kind == _KINDS.ARRAY and data_type.expressions:
+        return Boxed(bag(type_of_ddl(data_type.expressions[0])))
+    if kind == _KINDS.STRUCT:
+        return RecordType(tuple((c.name, type_of_ddl(c.args["kind"])) for c in data_type.expressions))
+    raise ParseError(
+        f"the type {data_type.sql(dialect='spark')} cannot be a column",
+        hint="use a scalar type, ARRAY<...> or STRUCT<...>",
+    )
+
+
+def columns(ddl: str) -> RecordType:
+    """The columns of a table from DDL text: `a BIGINT, b ARRAY<STRUCT<c: STRING>>`."""
+    try:
+        table = sqlglot.parse_one(f"CREATE TABLE t ({ddl})", dialect="spark")
+    except sqlglot.errors.ParseError as e:
+        raise ParseError(f"cannot read the schema `{ddl}`", hint=str(e).splitlines()[0]) from e
+    fields = []
+    for column in table.find_all(exp.ColumnDef):
+        if column.find_ancestor(exp.DataType) is None:
+            if column.args.get("kind") is None:
+                raise ParseError(f"the column `{column.name}` has no type in `{ddl}`")
+            fields.append((column.name, type_of_ddl(column.args["kind"])))
+    names = [n.lower() for n, _ in fields]
+    repeated = {n for n in names if names.count(n) > 1}
+    if repeated:
+        raise ParseError(f"the schema `{ddl}` names {', '.join(sorted(repeated))} twice")
+    return RecordType(tuple(fields))
+
+
+def schemas(text: str) -> dict[str, MapType]:
+    """Several tables: `r(a BIGINT, b BIGINT); s(b BIGINT)`."""
+    out: dict[str, MapType] = {}
+    for part in filter(None, (p.strip() for p in text.split(";"))):
+        name, bracket, rest = part.partition("(")
+        if not bracket or not rest.endswith(")"):
+            raise ParseError(f"cannot read the table `{part}`", hint="write name(column TYPE, ...)")
+        out[name.strip()] = bag(columns(rest[:-1]))
+    return out

@@ -1,0 +1,1 @@
+"""Calculus to calculus: one function a law, rules in tuples that read in order."""
