@@ -1,0 +1,306 @@
+"""Merge monoids: how the state of a query on old data combines with its value on new data.
+
+A term f is a homomorphism with merge ⊗ when f(S ⊎ S') = f(S) ⊗ f(S'). Each monoid has three
+operations: `merge`; `diminish`, its inverse for deletions, so that (x ⊗ y) ⊖ y = x; and `diffuse`,
+which keeps of x ⊗ y only what y touches, so that x ⊗ diffuse(x, y) = x ⊗ (x ⊗ y) for idempotent ⊗.
+
+`infer` finds the monoid of a term from those of its parts, like a type. A join of two changing
+inputs is a homomorphism only when its keys are in the output and each key has one row on one side;
+`Inference.assumes` says where that was assumed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from headwater.calculus import ring
+from headwater.calculus.check import type_of
+from headwater.calculus.ring import RingMap, Value
+from headwater.calculus.scalars import order
+from headwater.calculus.terms import (
+    Add,
+    Call,
+    Field,
+    For,
+    Let,
+    Neg,
+    Pred,
+    Record,
+    Rel,
+    Sng,
+    Sum,
+    Term,
+    Times,
+    Var,
+    free,
+    variables,
+)
+from headwater.calculus.types import INT, MapType, ProductType, Type, is_key
+from headwater.errors import NotDiminishable, NotHomomorphic
+
+
+@dataclass(frozen=True)
+class Plus:
+    """(+): numbers add."""
+
+    def __str__(self) -> str:
+        return "+"
+
+
+@dataclass(frozen=True)
+class BagUnion:
+    """⊎: multiplicities add."""
+
+    def __str__(self) -> str:
+        return "⊎"
+
+
+@dataclass(frozen=True)
+class Invariant:
+    """□: both sides are the same, or it is an error."""
+
+    def __str__(self) -> str:
+        return "□"
+
+
+@dataclass(frozen=True)
+class Extreme:
+    """min or max: what was taken over cannot be given back, so there is no diminisher."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class Parts:
+    """⊕ × ⊗: component by component."""
+
+    of: tuple[Monoid, ...]
+
+    def __str__(self) -> str:
+        return "(" + " × ".join(map(str, self.of)) + ")"
+
+
+@dataclass(frozen=True)
+class OuterJoin:
+    """↑⊕: the full outer join of two maps, combining values of the same key with ⊕."""
+
+    values: Monoid
+
+    def __str__(self) -> str:
+        return f"↑{self.values}"
+
+
+Monoid: TypeAlias = Plus | BagUnion | Invariant | Extreme | Parts | OuterJoin
+
+
+def monoid_of(t: Type) -> Monoid:
+    """The additive monoid of a ring type."""
+    match t:
+        case MapType(_, value):
+            return BagUnion() if value == INT else OuterJoin(monoid_of(value))
+        case ProductType(fields):
+            return Parts(tuple(monoid_of(f) for _, f in fields))
+        case _:
+            return Invariant() if is_key(t) else Plus()
+
+
+def merge(m: Monoid, x: Value, y: Value) -> Value:
+    """x ⊗ y."""
+    match m:
+        case Plus() | BagUnion():
+            return ring.add(x, y)
+        case Invariant():
+            if x != y:
+                raise NotHomomorphic(f"a value said to stay the same changed from {x!r} to {y!r}")
+            return x
+        case Extreme(name):
+            present = [v for v in (x, y) if v is not None]
+            return (min if name == "min" else max)(present, key=order, default=None)
+        case Parts(of):
+            return tuple(merge(p, a, b) for p, a, b in zip(of, x, y, strict=True))
+        case OuterJoin(values):
+            both = {k: merge(values, a, y[k]) if k in y else a for k, a in x.items()}
+            return _kept({**both, **{k: b for k, b in y.items() if k not in x}})
+
+
+def diminish(m: Monoid, x: Value, y: Value) -> Value:
+    """x ⊖ y, the inverse of merge: for a map a left outer join that drops what becomes nothing."""
+    match m:
+        case Plus() | BagUnion():
+            return ring.add(x, ring.neg(y))
+        case Invariant():
+            return merge(m, x, y)
+        case Extreme(name):
+            raise NotDiminishable(
+                f"{name} has no inverse", hint="keep the group's contents and answer from them"
+            )
+        case Parts(of):
+            return tuple(diminish(p, a, b) for p, a, b in zip(of, x, y, strict=True))
+        case OuterJoin(values):
+            return _kept(
+                {
+                    k: diminish(values, a, y[k]) if k in y else a
+                    for k, a in x.items()
+                    if k not in y or a != y[k]
+                }
+            )
+
+
+def diffuse(m: Monoid, x: Value, y: Value) -> Value:
+    """The part of x ⊗ y that y touches: for a map a right outer join."""
+    match m:
+        case Parts(of):
+            return tuple(diffuse(p, a, b) for p, a, b in zip(of, x, y, strict=True))
+        case OuterJoin(values):
+            return _kept({k: merge(values, x[k], b) if k in x else b for k, b in y.items()})
+        case _:
+            return merge(m, x, y)
+
+
+def _kept(entries: dict[Any, Value]) -> RingMap:
+    return RingMap({k: v for k, v in entries.items() if v is None or not ring.is_zero(v)})
+
+
+# --- inference ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Inference:
+    """A merge monoid, and the joins that were taken to be one-to-many for it to hold."""
+
+    monoid: Monoid
+    assumes: tuple[str, ...] = ()
+
+
+def infer(
+    term: Term, changing: Collection[str], known: Mapping[Var, Monoid] | None = None
+) -> Inference:
+    """The merge of a term when the named inputs grow; `NotHomomorphic` where there is none."""
+    known = known or {}
+    if not _changes(term, changing, known):
+        return Inference(Invariant())
+
+    def of(t: Term) -> Inference:
+        return infer(t, changing, known)
+
+    match term:
+        case Rel() | Var():
+            return Inference(known.get(term, monoid_of(term.type)))
+        case Neg(inner) | Sum(inner) | Field(inner, _):
+            return Inference(monoid_of(type_of(term)), of(inner).assumes)
+        case Add(terms):
+            for t in terms:
+                if not _changes(t, changing, known):
+                    raise NotHomomorphic(f"`{t}` stays the same, and would be added again each time")
+            return Inference(monoid_of(type_of(term)), _all_assumed(of(t) for t in terms))
+        case Record(fields):
+            parts = [of(t) for _, t in fields]
+            return Inference(Parts(tuple(p.monoid for p in parts)), _all_assumed(parts))
+        case Sng(key, value) if not _changes(key, changing, known):
+            inner = of(value)
+            if inner.monoid == Plus() and type_of(value) == INT:
+                return Inference(BagUnion(), inner.assumes)
+            return Inference(OuterJoin(inner.monoid), inner.assumes)
+        case Let(var, bound, body):
+            b = of(bound)
+            inner = infer(body, changing, {**known, var: b.monoid})
+            return Inference(inner.monoid, b.assumes + inner.assumes)
+        case Times() | For():
+            return _comprehension(term, changing, known)
+        case _:
+            raise NotHomomorphic(
+                f"`{term}` is not linear in what changes", hint="it belongs to the answer function"
+            )
+
+
+def _changes(term: Term, changing: Collection[str], known: Mapping[Var, Monoid]) -> bool:
+    return any(
+        x.name in changing if isinstance(x, Rel) else known.get(x, Invariant()) != Invariant()
+        for x in free(term)
+    )
+
+
+def _all_assumed(parts: Any) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(a for p in parts for a in p.assumes))
+
+
+@dataclass(frozen=True)
+class Monomial:
+    """A comprehension taken apart: its atoms, its filters and factors, and its output."""
+
+    atoms: tuple[tuple[Var, Term], ...]
+    factors: tuple[Term, ...]
+    output: Term
+
+    def build(self, output: Term) -> Term:
+        """The comprehension with another output."""
+        body = Times((*self.factors, output)) if self.factors else output
+        for var, source in reversed(self.atoms):
+            body = For(var, source, body)
+        return body
+
+    def equalities(self) -> list[tuple[Term, Term]]:
+        """The two sides of each filter that is an equality."""
+        return [
+            (f.condition.args[0], f.condition.args[1])
+            for f in self.factors
+            if isinstance(f, Pred)
+            and isinstance(f.condition, Call)
+            and f.condition.function in ("=", "<=>")
+        ]
+
+    def joins(self) -> list[tuple[Term, Term]]:
+        """The equalities between columns of different atoms."""
+        bound = {v for v, _ in self.atoms}
+
+        def of(t: Term) -> set[Var]:
+            return set(variables(t)) & bound
+
+        return [(a, b) for a, b in self.equalities() if of(a) and of(b) and not of(a) & of(b)]
+
+
+def monomial(term: Term) -> Monomial:
+    """A chain of `for`s, then factors, then an output."""
+    atoms = []
+    while isinstance(term, For):
+        atoms.append((term.var, term.source))
+        term = term.body
+    factors = list(term.factors) if isinstance(term, Times) else [term]
+    outputs = [f for f in factors if isinstance(f, Sng)] or factors[-1:]
+    factors.remove(outputs[0])
+    return Monomial(tuple(atoms), tuple(factors), outputs[0])
+
+
+def _comprehension(term: Term, changing: Collection[str], known: Mapping[Var, Monoid]) -> Inference:
+    """One changing part: its sum is the merge. Several: a join, which needs its keys in the output."""
+    m = monomial(term)
+    parts = [s for _, s in m.atoms] + [*m.factors, m.output]
+    moving = [p for p in parts if _changes(p, changing, known)]
+    inner = [infer(p, changing, known) for p in moving]
+    if len(moving) == 1:
+        if moving[0] is m.output and isinstance(m.output, Sng):
+            return Inference(inner[0].monoid, inner[0].assumes)
+        return Inference(monoid_of(type_of(term)), inner[0].assumes)
+    keys = _parts(m.output.key) if isinstance(m.output, Sng) else set()
+    joins = [(a, b) for a, b in m.joins() if a in keys or b in keys]
+    linked = {v for a, b in joins for v in variables(a) | variables(b)}
+    atoms = [v for v, s in m.atoms if _changes(s, changing, known)]
+    if len(atoms) < len(moving) or not all(v in linked for v in atoms):
+        raise NotHomomorphic(
+            f"`{term}` joins changing inputs and does not keep the join keys",
+            hint="trace the lineage: add the join keys to the output",
+        )
+    assumed = tuple(f"{a} = {b} is one-to-many" for a, b in joins)
+    return Inference(monoid_of(type_of(term)), (*_all_assumed(inner), *assumed))
+
+
+def _parts(key: Term) -> set[Term]:
+    """The key, and the fields of it to any depth."""
+    if isinstance(key, Record):
+        return {key}.union(*(_parts(t) for _, t in key.fields))
+    return {key}

@@ -1,0 +1,55 @@
+"""The one rewriting driver: bottom up, to a fixpoint, memoised, with fuel.
+
+A rule is a function from a term to a term, or to None where it does not apply; a rule set is a tuple
+in reading order. Every step keeps the type, which is asserted, and is recorded as (rule, before,
+after), so that a trace of a rewriting costs nothing more.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from headwater.calculus.check import type_of
+from headwater.calculus.terms import Term, children, rebuild
+from headwater.errors import RewriteDiverges
+
+Rule = Callable[[Term], Term | None]
+
+
+class Step(NamedTuple):
+    """One application of a rule."""
+
+    rule: str
+    before: Term
+    after: Term
+
+
+def rewrite(
+    term: Term, rules: Sequence[Rule], fuel: int = 20_000, trace: list[Step] | None = None
+) -> Term:
+    """The term with the rules applied wherever they can be; the same object if none applies."""
+    steps: list[Step] = [] if trace is None else trace
+    known: dict[Term, Term] = {}
+
+    def visit(t: Term) -> Term:
+        if t in known:
+            return known[t]
+        out = rebuild(t, tuple(visit(c) for c in children(t)))
+        for rule in rules:
+            new = rule(out)
+            if new is not None:
+                assert type_of(new) == type_of(out), f"{rule.__name__} changed the type of {out}"
+                steps.append(Step(rule.__name__, out, new))
+                if len(steps) > fuel:
+                    firing = Counter(s.rule for s in steps[-100:]).most_common(3)
+                    names = ", ".join(name for name, _ in firing)
+                    raise RewriteDiverges(f"no fixpoint after {fuel} steps; still firing: {names}")
+                out = visit(new)
+                break
+        known[t] = out
+        known[out] = out
+        return out
+
+    return visit(term)
