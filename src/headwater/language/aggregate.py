@@ -1,0 +1,305 @@
+"""GROUP BY: a map from the group's key to a product of rings, answered group by group.
+
+What an aggregate keeps is linear: a sum and a count of non-NULLs for sum and avg, a bag of values for
+min, max and the DISTINCT forms. What it shows is an answer over that value. So a grouped query is
+
+    each k ↦ v in (for ... collect {k ↦ ⟨n: 1, s: ..., c: ...⟩}) collect [v.n > 0] · {answers of k and v}
+
+and a global aggregate, which has its one row always, is the same with `let v := ...`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from headwater.calculus.check import type_of
+from headwater.calculus.terms import (
+    Answer,
+    Box,
+    Call,
+    Const,
+    Each,
+    Field,
+    Let,
+    Num,
+    Pred,
+    Record,
+    Sng,
+    Term,
+    Times,
+    Unbox,
+    Var,
+)
+from headwater.calculus.types import (
+    BIGINT,
+    BOOLEAN,
+    DOUBLE,
+    INT,
+    Base,
+    KeyType,
+    decimal,
+    is_numeric,
+)
+from headwater.errors import HeadwaterError, TypeMismatch
+from headwater.language.scalar import Expressions, case_of, cast_to
+from headwater.language.scope import Rows, Scope
+
+if TYPE_CHECKING:
+    from headwater.language.sql import Reader
+
+KNOWN: dict[type[exp.Expression], str] = {
+    exp.Sum: "sum",
+    exp.Count: "count",
+    exp.Avg: "avg",
+    exp.Min: "min",
+    exp.Max: "max",
+    exp.ArrayAgg: "array_agg",
+    exp.ArrayUniqueAgg: "collect_set",
+    exp.LogicalAnd: "bool_and",
+    exp.LogicalOr: "bool_or",
+    exp.CountIf: "count_if",
+}
+BY_NAME = {
+    "mean": "avg",
+    "every": "bool_and",
+    "some": "bool_or",
+    "collect_list": "array_agg",
+    "collect_set": "collect_set",
+    "count_if": "count_if",
+}
+ZERO, ONE = Const(0, BIGINT), Num(1, INT)
+
+
+def name_of(e: exp.Expression) -> str | None:
+    """The name of an aggregate that is maintained, or None."""
+    if isinstance(e, exp.Anonymous):
+        return BY_NAME.get(e.name.lower())
+    return KNOWN.get(type(e))
+
+
+def is_aggregate(e: exp.Expression) -> bool:
+    """Whether an expression is an aggregate function, maintained or not."""
+    return name_of(e) is not None or isinstance(e, (exp.AggFunc, exp.Filter))
+
+
+def aggregates(e: exp.Expression) -> Iterator[exp.Expression]:
+    """The aggregates of an expression, outermost, leaving out those of subqueries and windows."""
+    if isinstance(e, (exp.Query, exp.Window)):
+        return
+    if is_aggregate(e):
+        yield e
+        return
+    for child in e.iter_expressions():
+        yield from aggregates(child)
+
+
+class Grouping:
+    """One GROUP BY: the group's keys, the components of its value, and the answer of each aggregate."""
+
+    def __init__(self, reader: Reader, rows: Rows, scope: Scope, keys: list[Term], grouped: bool):
+        self.reader, self.rows, self.scope = reader, rows, scope
+        self.row = Expressions(reader, scope)
+        self.keys, self.grouped = keys, grouped
+        self.key_record = Record(tuple((f"g{i + 1}", k) for i, k in enumerate(keys)))
+        self.k = Var(reader.fresh("k"), type_of(self.key_record))
+        self.components: dict[Term, str] = {ONE: "n"}
+        self.answers: dict[int, Callable[[Callable[[str], Term]], Term]] = {}
+        self.v: Var | None = None
+
+    # --- first pass: what the aggregates keep ---------------------------------------------------------
+
+    def gather(self, e: exp.Expression) -> None:
+        """Adds the components of every aggregate in an expression."""
+        for node in aggregates(e):
+            if id(node) not in self.answers:
+                self.answers[id(node)] = self._read(node)
+
+    def close(self) -> None:
+        """All aggregates are known, so the group's value has its type."""
+        record = Record(tuple((n, t) for t, n in self.components.items()))
+        self.v = Var(self.reader.fresh("v"), type_of(record))
+
+    def _component(self, term: Term) -> str:
+        return self.components.setdefault(term, f"a{len(self.components)}")
+
+    def _read(self, e: exp.Expression) -> Callable[[Callable[[str], Term]], Term]:
+        where: list[Term] = []
+        node = e
+        if isinstance(node, exp.Filter):
+            where = self.row.factors(node.expression.this)
+            node = node.this
+        name = name_of(node)
+        if name is None:
+            raise self.reader.refuse(
+                "AGGREGATE",
+                f"the aggregate `{node.sql(dialect='spark')}` is not maintained yet",
+                e,
+                "sum, count, avg, min, max, their DISTINCT forms, array_agg, bool_and and bool_or are",
+            )
+        args, distinct = self._arguments(node)
+        present = [Pred(Call("is_not_null", (a,))) for a in args]
+
+        def kept(value: Term) -> str:
+            factors = (*where, *present, value)
+            return self._component(factors[0] if len(factors) == 1 else Times(factors))
+
+        match name:
+            case "count" if not args:
+                counted = self._component(Times((*where, ONE)) if where else ONE)
+                return lambda v: Box(v(counted))
+            case "count" if not distinct:
+                count = kept(ONE)
+                return lambda v: Box(v(count))
+            case "count_if":
+                test = self._component(Times((*where, Pred(args[0]))))
+                return lambda v: Box(v(test))
+            case "bool_and" | "bool_or":
+                return self._logical(name, args[0], where, kept(ONE))
+            case "min" | "max":
+                values = kept(Sng(args[0], ONE))
+                return lambda v: Answer(name, (), v(values))
+            case "array_agg" | "collect_set":
+                items = kept(Sng(args[0], ONE))
+                if name == "array_agg" and not distinct:
+                    return lambda v: Box(v(items))
+                return lambda v: Box(self._distinct(v(items), lambda d: Sng(d, ONE)))
+            case "count":
+                key = args[0] if len(args) == 1 else _tuple(args)
+                different = kept(Sng(key, ONE))
+                return lambda v: Box(self._distinct(v(different), lambda _: ONE))
+            case _:
+                return self._summed(e, name, args[0], distinct, kept)
+
+    def _arguments(self, node: exp.Expression) -> tuple[list[Term], bool]:
+        given = node.expressions if isinstance(node, exp.Anonymous) else [node.this]
+        given = [g for g in given if g is not None and not isinstance(g, exp.Star)]
+        distinct = bool(given) and isinstance(given[0], exp.Distinct)
+        if distinct:
+            given = given[0].expressions
+        elif not isinstance(node, exp.Anonymous):
+            given = [*given, *(node.expressions or [])]
+        for g in given:
+            if next(aggregates(g), None) is not None:
+                raise self.reader.refuse(
+                    "AGGREGATE_PLACEMENT",
+                    f"`{node.sql(dialect='spark')}` aggregates an aggregate",
+                    g,
+                    "aggregate in a subquery first",
+                )
+        return [self.row.key(g) for g in given], distinct
+
+    def _logical(
+        self, name: str, arg: Term, where: list[Term], count: str
+    ) -> Callable[[Callable[[str], Term]], Term]:
+        true = self._component(Times((*where, Pred(arg))))
+
+        def answer(v: Callable[[str], Term]) -> Term:
+            n, t = Box(v(count)), Box(v(true))
+            shown = Call("=", (n, t)) if name == "bool_and" else Call(">", (t, ZERO))
+            return case_of([Call("=", (n, ZERO))], [Const(None, BOOLEAN), shown])
+
+        return answer
+
+    def _summed(
+        self, e: exp.Expression, name: str, arg: Term, distinct: bool, kept: Callable[[Term], str]
+    ) -> Callable[[Callable[[str], Term]], Term]:
+        """sum and avg: NULL where no value is there, else the sum, or the sum over the count."""
+        if not is_numeric(type_of(arg)):
+            raise self.reader.error(
+                TypeMismatch,
+                f"`{e.sql(dialect='spark')}` adds up {type_of(arg)}",
+                e,
+                hint="sum and avg take numbers; cast first",
+            )
+        if distinct:
+            bag = kept(Sng(arg, ONE))
+        else:
+            total, count = kept(Unbox(arg)), kept(ONE)
+
+        def answer(v: Callable[[str], Term]) -> Term:
+            if distinct:
+                s: Term = Box(self._distinct(v(bag), Unbox))
+                n: Term = Box(self._distinct(v(bag), lambda _: ONE))
+            else:
+                s, n = Box(v(total)), Box(v(count))
+            out = shown(name, type_of(arg), s, n)
+            return case_of([Call("=", (n, ZERO))], [Const(None, type_of(out)), out])
+
+        return answer
+
+    def _distinct(self, bag: Term, body: Callable[[Term], Term]) -> Term:
+        """The sum of a body over the different values of a bag."""
+        t = type_of(bag)
+        d, w = Var(self.reader.fresh("d"), t.key), Var(self.reader.fresh("w"), t.value)
+        return Each(d, w, bag, Times((Pred(Call(">", (Box(w), ZERO))), body(d))))
+
+    # --- second pass: what the query shows -----------------------------------------------------------
+
+    def term_of(self, e: exp.Expression) -> Term | None:
+        """The term of an expression that is an aggregate, or that the query groups by."""
+        if id(e) in self.answers:
+            assert self.v is not None
+            v = self.v
+            return self.answers[id(e)](lambda name: Field(v, name))
+        if isinstance(e, (exp.Literal, exp.Null, exp.Boolean)) or not self.keys:
+            return None
+        if next(aggregates(e), None) is not None or e.find(exp.Query) is not None:
+            return None
+        try:
+            return self.key_of(self.row.key(e))
+        except HeadwaterError:
+            return None  # not an expression over the rows; the caller says what is wrong with it
+
+    def key_of(self, term: Term) -> Term | None:
+        """The group's key that a term over the rows is, if it is one."""
+        for i, known in enumerate(self.keys):
+            if known == term:
+                return Field(self.k, f"g{i + 1}")
+        return None
+
+    def outer_scope(self, _: Expressions) -> Scope:
+        """What a subquery of a grouped query sees: the group's keys under the names of their columns."""
+        return _GroupedScope(self)
+
+    def build(self, body: Term, having: list[Term]) -> Term:
+        """The grouped query with this body over k and v."""
+        assert self.v is not None
+        value = Record(tuple((n, t) for t, n in self.components.items()))
+        if not self.grouped:
+            kept = self.rows.collect(value)
+            return Let(self.v, kept, Times((*having, body)) if having else body)
+        live = Pred(Call(">", (Box(Field(self.v, "n")), ZERO)))
+        groups = self.rows.collect(Sng(self.key_record, value))
+        return Each(self.k, self.v, groups, Times((live, *having, body)))
+
+
+class _GroupedScope(Scope):
+    """A scope in which only grouped columns have a meaning."""
+
+    def __init__(self, grouping: Grouping):
+        super().__init__(grouping.rows, grouping.scope.parent)
+        self.grouping = grouping
+
+    def _local(self, parts: list[str]) -> Term | None:
+        found = super()._local(parts)
+        return None if found is None else self.grouping.key_of(found)
+
+
+def shown(name: str, arg: KeyType, total: Term, count: Term) -> Term:
+    """A sum or an average in Spark's result type."""
+    assert isinstance(arg, Base)
+    if name == "sum":
+        if arg.name == "decimal":
+            return cast_to(total, decimal(min(arg.precision + 10, 38), arg.scale))
+        return total
+    if arg.name == "decimal":
+        result = decimal(min(arg.precision + 4, 38), min(arg.scale + 4, 38))
+        return Call("/", (total, count), result)
+    return Call("/", (cast_to(total, DOUBLE), cast_to(count, DOUBLE)))
+
+
+def _tuple(parts: list[Term]) -> Term:
+    return Record(tuple((f"_{i + 1}", p) for i, p in enumerate(parts)))

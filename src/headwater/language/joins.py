@@ -1,0 +1,286 @@
+"""FROM: tables, subqueries and joins as rows to iterate over.
+
+An inner join adds atoms and factors. An outer join is a bag of its own: the pairs that match, and the
+rows with no match beside a row of NULLs, where no match is ¬ of the count of matches. A semi join is
+¬¬ of that count, an anti join ¬. An exploded array is the inner bag itself.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from headwater.calculus.check import type_of
+from headwater.calculus.terms import (
+    Add,
+    Call,
+    Const,
+    Field,
+    Not,
+    Num,
+    Record,
+    Sng,
+    Sum,
+    Term,
+    Times,
+    Unbox,
+    Var,
+)
+from headwater.calculus.types import INT, Boxed, MapType, RecordType
+from headwater.errors import QueryError, TypeMismatch, UnknownName
+from headwater.language.scalar import Expressions
+from headwater.language.scope import Merged, Rows, Scope, Source, field_of
+
+if TYPE_CHECKING:
+    from headwater.language.sql import Reader
+
+ONE = Num(1, INT)
+
+
+class FromClause:
+    """Reads the FROM clause of one SELECT."""
+
+    def __init__(self, reader: Reader, parent: Scope | None):
+        self.reader, self.parent = reader, parent
+
+    def read(self, node: exp.Select) -> Rows:
+        """All tables, joins and lateral views."""
+        start = node.args.get("from_") or node.args.get("from")
+        rows = self.table(start.this) if start is not None else Rows()
+        for join in node.args.get("joins") or []:
+            rows = self.join(rows, join)
+        for lateral in node.args.get("laterals") or []:
+            self.lateral(rows, lateral)
+        return rows
+
+    # --- one table ------------------------------------------------------------------------------------
+
+    def table(self, node: exp.Expression) -> Rows:
+        """A table, a subquery or inline values, with the joins written after it."""
+        if node.args.get("pivots"):
+            raise self.reader.refuse(
+                "PIVOT", "PIVOT is not maintained yet", node, "write one filtered aggregate a column"
+            )
+        if node.args.get("sample"):
+            raise self.reader.refuse(
+                "NON_DETERMINISTIC",
+                "TABLESAMPLE picks other rows at each evaluation",
+                node,
+                "filter by a hash of the key instead",
+            )
+        if isinstance(node, exp.Lateral):
+            rows = Rows()
+            self.lateral(rows, node)
+            return rows
+        if isinstance(node, exp.Paren):
+            return self.table(node.this)
+        if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table):
+            rows = self.table(node.this)
+        else:
+            bag, alias = self.reader.source(node, self.parent)
+            rows = self._bound(bag, alias, node)
+        for join in node.args.get("joins") or []:
+            rows = self.join(rows, join)
+        return rows
+
+    def _bound(self, bag: Term, alias: str, node: exp.Expression) -> Rows:
+        t = type_of(bag)
+        assert isinstance(t, MapType)
+        row = Var(self.reader.fresh(alias), t.key)
+        columns = node.args["alias"].columns if node.args.get("alias") else []
+        return Rows([(row, bag)], [], [Source(alias, self._renamed(row, columns, node))])
+
+    def _renamed(self, row: Term, columns: list[exp.Identifier], node: exp.Expression) -> Term:
+        """The row under the column names of `AS t(a, b)`."""
+        if not columns:
+            return row
+        names = [n for n, _ in type_of(row).fields]
+        if len(names) != len(columns):
+            raise self.reader.error(
+                QueryError, f"{len(columns)} names are given for {len(names)} columns", node
+            )
+        return Record(
+            tuple((c.name, field_of(row, n)) for c, n in zip(columns, names, strict=True))
+        )
+
+    # --- joins ------------------------------------------------------------------------------------------
+
+    def join(self, left: Rows, node: exp.Join) -> Rows:
+        """The rows of a join."""
+        if isinstance(node.this, exp.Lateral):
+            self.lateral(left, node.this)
+            return left
+        right = self.table(node.this)
+        self._distinct_aliases(left, right, node)
+        side, kind = (node.side or "").upper(), (node.kind or "").upper()
+        both = Rows([], [], left.sources + right.sources, left.merged + right.merged)
+        merged = self._merged(left, right, node)
+        on = self._condition(both, left, right, merged, node)
+        merged = [m for m in merged if kind not in ("SEMI", "ANTI")]
+        if kind in ("SEMI", "ANTI"):
+            matches = right_matches(right, on)
+            left.factors.append(Not(Not(matches)) if kind == "SEMI" else Not(matches))
+            return left
+        if not side:
+            shared = [*left.merged, *right.merged]
+            return Rows(
+                left.atoms + right.atoms,
+                left.factors + right.factors + on,
+                both.sources,
+                [*shared, *(Merged(n, (a,)) for n, a, _ in merged)],
+            )
+        return self._outer(side, left, right, on, merged)
+
+    def _outer(
+        self, side: str, left: Rows, right: Rows, on: list[Term], merged: list[tuple[str, str, str]]
+    ) -> Rows:
+        sources = left.sources + right.sources
+        pairs = Rows(left.atoms + right.atoms, left.factors + right.factors + on)
+        whole = {s.alias: s.row for s in sources}
+        parts = [pairs.collect(Sng(_record(whole), ONE))]
+        if side in ("LEFT", "FULL"):
+            parts.append(_alone(left, right, on, whole))
+        if side in ("RIGHT", "FULL"):
+            parts.append(_alone(right, left, on, whole))
+        joined = Add(tuple(parts))
+        row = Var(self.reader.fresh("j"), type_of(joined).key)
+        columns = {
+            "LEFT": [Merged(n, (a,)) for n, a, _ in merged],
+            "RIGHT": [Merged(n, (b,)) for n, _, b in merged],
+            "FULL": [Merged(n, (a, b)) for n, a, b in merged],
+        }[side]
+        return Rows(
+            [(row, joined)],
+            [],
+            [Source(s.alias, Field(row, s.alias)) for s in sources],
+            [*left.merged, *right.merged, *columns],
+        )
+
+    def _distinct_aliases(self, left: Rows, right: Rows, node: exp.Join) -> None:
+        known = {s.alias.lower() for s in left.sources}
+        for source in right.sources:
+            if source.alias.lower() in known:
+                raise self.reader.error(
+                    QueryError,
+                    f"the name `{source.alias}` stands twice in FROM",
+                    node.this,
+                    hint=f"give one an alias: {source.alias} AS {source.alias}2",
+                )
+
+    def _merged(self, left: Rows, right: Rows, node: exp.Join) -> list[tuple[str, str, str]]:
+        """The columns that USING or NATURAL equates: (name, left alias, right alias)."""
+        names = [i.name for i in node.args.get("using") or []]
+        if (node.method or "").upper() == "NATURAL":
+            theirs = {c.lower() for s in right.sources for c in s.columns()}
+            names = [c for s in left.sources for c in s.columns() if c.lower() in theirs]
+        out = []
+        for name in dict.fromkeys(names):
+            sides = []
+            for rows in (left, right):
+                owner = next((s for s in rows.sources if s.column(name) is not None), None)
+                if owner is None:
+                    raise self.reader.error(
+                        UnknownName, f"USING names `{name}`, which is not a column of both sides", node
+                    )
+                sides.append(owner.alias)
+            out.append((name, sides[0], sides[1]))
+        return out
+
+    def _condition(
+        self,
+        both: Rows,
+        left: Rows,
+        right: Rows,
+        merged: list[tuple[str, str, str]],
+        node: exp.Join,
+    ) -> list[Term]:
+        expressions = Expressions(self.reader, Scope(both, self.parent))
+        if merged:
+            by_left, by_right = Scope(left), Scope(right)
+            return [
+                factor
+                for name, _, _ in merged
+                for factor in self._equated(expressions, by_left, by_right, name, node)
+            ]
+        condition = node.args.get("on")
+        return expressions.factors(condition) if condition is not None else []
+
+    def _equated(
+        self, expressions: Expressions, left: Scope, right: Scope, name: str, node: exp.Join
+    ) -> list[Term]:
+        from headwater.calculus.terms import Pred  # kept beside its only use
+
+        a, b = left.resolve([name]), right.resolve([name])
+        assert a is not None and b is not None
+        return [Pred(expressions._compare("=", node, a, b))]
+
+    # --- exploded arrays ------------------------------------------------------------------------------------
+
+    def lateral(self, rows: Rows, node: exp.Lateral) -> None:
+        """LATERAL VIEW [OUTER] explode(array) t AS x: one row for each element."""
+        function = node.this
+        outer = bool(node.args.get("outer"))
+        if isinstance(function, (exp.ExplodeOuter, exp.PosexplodeOuter)):
+            outer = True
+        if not isinstance(function, (exp.Explode, exp.Inline)) or isinstance(function, exp.Posexplode):
+            raise self.reader.refuse(
+                "LATERAL",
+                f"`{function.sql(dialect='spark')[:60]}` is not maintained as a lateral table",
+                function,
+                "explode and inline of an array are; write a join or a correlated subquery otherwise",
+            )
+        alias = node.args.get("alias")
+        name = alias.name if alias is not None and alias.name else self.reader.fresh("lateral")
+        columns = [c.name for c in alias.columns] if alias is not None else []
+        array = Expressions(self.reader, Scope(rows, self.parent)).key(function.this)
+        element = self.explode(rows, array, function, outer)
+        if isinstance(function, exp.Inline):
+            row = self._renamed(element, alias.columns if alias is not None else [], node)
+        else:
+            row = Record((((columns or ["col"])[0], element),))
+        rows.sources.append(Source(name, row))
+
+    def explode(self, rows: Rows, array: Term, node: exp.Expression, outer: bool = False) -> Term:
+        """Adds the elements of an array to the rows; outer gives an absent or empty array one NULL."""
+        t = type_of(array)
+        if not (isinstance(t, Boxed) and isinstance(t.content, MapType)):
+            raise self.reader.error(
+                TypeMismatch,
+                f"`{node.sql(dialect='spark')}` explodes {t}",
+                node,
+                hint="explode takes an array",
+            )
+        element = Var(self.reader.fresh("e"), t.content.key)
+        bag: Term = Unbox(array)
+        if outer:
+            nothing = Sng(Const(None, t.content.key), ONE)
+            bag = Add((bag, Times((Not(Sum(bag)), nothing))))
+        rows.atoms.append((element, bag))
+        return element
+
+
+def right_matches(right: Rows, on: list[Term]) -> Term:
+    """How many rows of one side match, given a row of the other."""
+    return Rows(right.atoms, right.factors + on).collect(ONE)
+
+
+def _record(rows: dict[str, Term]) -> Record:
+    return Record(tuple(rows.items()))
+
+
+def _alone(kept: Rows, other: Rows, on: list[Term], whole: dict[str, Term]) -> Term:
+    """The rows of one side that match nothing, beside NULLs."""
+    nulls = {s.alias: null_row(s.row) for s in other.sources}
+    unmatched = Rows(kept.atoms, [*kept.factors, Not(right_matches(other, on))])
+    return unmatched.collect(Sng(_record({a: nulls.get(a, r) for a, r in whole.items()}), ONE))
+
+
+def null_row(row: Term) -> Term:
+    """A row of NULLs like a given one."""
+    t = type_of(row)
+    assert isinstance(t, RecordType)
+    return Record(tuple((n, Const(None, f)) for n, f in t.fields))
+
+
+__all__ = ["Call", "FromClause", "null_row"]

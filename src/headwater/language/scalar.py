@@ -1,0 +1,616 @@
+"""Scalar SQL expressions as key terms, and conditions as ring factors.
+
+`Expressions.key` reads an expression of a SELECT in its scope; types are made to agree by casts where
+Spark's ANSI coercion has them, and refused where it does not. `Expressions.factors` reads a condition
+as the numbers that it multiplies rows with: a conjunction is a product, EXISTS is ¬¬ of a count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from headwater.calculus.check import type_of
+from headwater.calculus.scalars import SCALARS, bounded, common_type
+from headwater.calculus.terms import (
+    Answer,
+    Box,
+    Call,
+    Const,
+    Field,
+    For,
+    Not,
+    Num,
+    Pred,
+    Record,
+    Sng,
+    Sum,
+    Term,
+    Var,
+)
+from headwater.calculus.types import (
+    BIGINT,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INT,
+    INTEGER,
+    INTEGRAL,
+    STRING,
+    VOID,
+    Base,
+    KeyType,
+    RecordType,
+    decimal,
+)
+from headwater.errors import AmbiguousColumn, IllTyped, TypeMismatch, UnknownName
+from headwater.language.schema import type_of_ddl
+from headwater.language.scope import Scope
+
+if TYPE_CHECKING:
+    from headwater.language.aggregate import Grouping
+    from headwater.language.sql import Reader
+
+COMPARISONS: dict[type[exp.Expression], str] = {
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+    exp.NullSafeEQ: "<=>",
+}
+ARITHMETIC: dict[type[exp.Expression], str] = {
+    exp.Add: "+",
+    exp.Sub: "-",
+    exp.Mul: "*",
+    exp.Div: "/",
+    exp.Mod: "%",
+    exp.IntDiv: "div",
+}
+FUNCTIONS: dict[type[exp.Expression], tuple[str, ...]] = {
+    exp.Upper: ("upper", "this"),
+    exp.Lower: ("lower", "this"),
+    exp.Length: ("length", "this"),
+    exp.Replace: ("replace", "this", "expression", "replacement"),
+    exp.StartsWith: ("startswith", "this", "expression"),
+    exp.EndsWith: ("endswith", "this", "expression"),
+    exp.Contains: ("contains", "this", "expression"),
+    exp.StrPosition: ("instr", "this", "substr"),
+    exp.Reverse: ("reverse", "this"),
+    exp.Left: ("left", "this", "expression"),
+    exp.Right: ("right", "this", "expression"),
+    exp.Repeat: ("repeat", "this", "times"),
+    exp.Abs: ("abs", "this"),
+    exp.Sign: ("sign", "this"),
+    exp.Sqrt: ("sqrt", "this"),
+    exp.Pow: ("power", "this", "expression"),
+    exp.Floor: ("floor", "this"),
+    exp.Ceil: ("ceil", "this"),
+    exp.Year: ("year", "this"),
+    exp.Quarter: ("quarter", "this"),
+    exp.Month: ("month", "this"),
+    exp.Day: ("day", "this"),
+    exp.DayOfMonth: ("day", "this"),
+    exp.DayOfWeek: ("dayofweek", "this"),
+    exp.DayOfYear: ("dayofyear", "this"),
+    exp.WeekOfYear: ("weekofyear", "this"),
+    exp.Hour: ("hour", "this"),
+    exp.Minute: ("minute", "this"),
+    exp.Second: ("second", "this"),
+    exp.AddMonths: ("add_months", "this", "expression"),
+    exp.LastDay: ("last_day", "this"),
+    exp.DateTrunc: ("trunc", "this", "unit"),
+}
+NON_DETERMINISTIC = {"rand", "randn", "random", "uuid", "shuffle", "monotonically_increasing_id"}
+TIME_OF_DAY = {"now", "current_timestamp", "current_date", "curdate", "localtimestamp"}
+NULL_OF = Const(None, VOID)
+
+
+class Expressions:
+    """The expressions of one SELECT: its scope, its grouping if it has one, and its aliases."""
+
+    def __init__(self, reader: Reader, scope: Scope, grouping: Grouping | None = None):
+        self.reader, self.scope, self.grouping = reader, scope, grouping
+        self.aliases: dict[str, exp.Expression] = {}
+
+    def key(self, e: exp.Expression) -> Term:
+        """The key term of an expression."""
+        if self.grouping is not None:
+            known = self.grouping.term_of(e)
+            if known is not None:
+                return known
+        term = self._key(e)
+        try:
+            type_of(term)
+        except IllTyped as error:
+            raise self.reader.error(
+                TypeMismatch,
+                f"{self._described(e)} cannot be computed: found {error.found}",
+                e,
+                hint="cast the operands to a common type",
+            ) from error
+        return term
+
+    def factors(self, e: exp.Expression) -> list[Term]:
+        """A condition as factors: all must be non-zero for a row to stay."""
+        match e:
+            case exp.Paren():
+                return self.factors(e.this)
+            case exp.And():
+                return [*self.factors(e.left), *self.factors(e.right)]
+            case exp.Exists():
+                return [Not(Not(Sum(self.reader.subquery(e.this, self.scope_for_subquery()))))]
+            case exp.In() if e.args.get("query") and not e.args.get("negate"):
+                return [Not(Not(self._matches(e, lambda c: c)))]
+            case exp.In() if e.args.get("query"):
+                return [Not(self._matches(e, _not_false))]
+            case exp.Not(this=exp.Exists() as inner):
+                return [Not(Sum(self.reader.subquery(inner.this, self.scope_for_subquery())))]
+            case exp.Not(this=exp.In() as inner) if inner.args.get("query"):
+                return [Not(self._matches(inner, _not_false))]
+            case _:
+                condition = self.key(e)
+                if type_of(condition) not in (BOOLEAN, VOID):
+                    raise self.reader.error(
+                        TypeMismatch,
+                        f"{self._described(e)} is {type_of(condition)}, not a condition",
+                        e,
+                        hint="compare it with something",
+                    )
+                return [Pred(condition)]
+
+    def scope_for_subquery(self) -> Scope:
+        """What a subquery sees around it: after grouping only the group's keys."""
+        return self.scope if self.grouping is None else self.grouping.outer_scope(self)
+
+    # --- dispatch -------------------------------------------------------------------------------------
+
+    def _key(self, e: exp.Expression) -> Term:
+        kind = type(e)
+        if kind in COMPARISONS:
+            return self._compare(COMPARISONS[kind], e, self.key(e.this), self.key(e.expression))
+        if kind in ARITHMETIC:
+            return self._arithmetic(ARITHMETIC[kind], e)
+        if kind in FUNCTIONS:
+            name, *args = FUNCTIONS[kind]
+            return Call(name, tuple(self.key(e.args[a]) for a in args if e.args.get(a) is not None))
+        handler: Callable[[Any], Term] | None = getattr(self, f"_{kind.__name__.lower()}", None)
+        if handler is not None:
+            return handler(e)
+        if self.grouping is None and self.reader.is_aggregate(e):
+            raise self.reader.refuse(
+                "AGGREGATE_PLACEMENT",
+                f"the aggregate {self._described(e)} stands where rows are not grouped",
+                e,
+                "use HAVING, or aggregate in a subquery",
+            )
+        return self._unsupported(e)
+
+    def _described(self, e: exp.Expression) -> str:
+        return f"`{e.sql(dialect='spark')}`"
+
+    def _unsupported(self, e: exp.Expression) -> Term:
+        name = (e.name if isinstance(e, exp.Anonymous) else e.key).lower()
+        if name in NON_DETERMINISTIC or isinstance(e, (exp.Rand, exp.Uuid)):
+            raise self.reader.refuse(
+                "NON_DETERMINISTIC",
+                f"{self._described(e)} gives another value at each evaluation",
+                e,
+                "compute it once, in the source",
+            )
+        if name in TIME_OF_DAY or isinstance(e, (exp.CurrentTimestamp, exp.CurrentDate)):
+            raise self.reader.refuse(
+                "TIME_OF_DAY",
+                f"{self._described(e)} changes without any input changing",
+                e,
+                "keep the time in a source of one row, and join with it",
+            )
+        if isinstance(e, exp.Window):
+            raise self.reader.refuse(
+                "WINDOW_FUNCTION",
+                f"the window function {self._described(e.this)} is not maintained yet",
+                e,
+                "aggregate per group and join, or use ORDER BY with LIMIT",
+            )
+        if isinstance(e, (exp.Func, exp.Anonymous)):
+            raise self.reader.error(
+                UnknownName,
+                f"the function `{name}` is not known",
+                e,
+                hint=f"known functions: {', '.join(sorted(n for n in SCALARS if n[0].isalpha()))}",
+            )
+        raise self.reader.refuse(
+            "UNSUPPORTED_EXPRESSION", f"{self._described(e)} is not in the language", e, ""
+        )
+
+    # --- leaves ---------------------------------------------------------------------------------------
+
+    def _literal(self, e: exp.Literal) -> Term:
+        if e.is_string:
+            return Const(e.this, STRING)
+        text: str = e.this
+        if "e" in text.lower():
+            return Const(float(text), DOUBLE)
+        if "." in text:
+            return decimal_literal(Decimal(text))
+        value = int(text)
+        if value >= 1 << 63:
+            return decimal_literal(Decimal(text))
+        return Const(value, INTEGER if value < 1 << 31 else BIGINT)
+
+    def _boolean(self, e: exp.Boolean) -> Term:
+        return Const(bool(e.this), BOOLEAN)
+
+    def _null(self, _: exp.Null) -> Term:
+        return NULL_OF
+
+    def _paren(self, e: exp.Paren) -> Term:
+        return self.key(e.this)
+
+    def _alias(self, e: exp.Alias) -> Term:
+        return self.key(e.this)
+
+    def _column(self, e: exp.Column) -> Term:
+        parts = [p.name for p in e.parts]
+        try:
+            found = self.scope.resolve(parts)
+        except AmbiguousColumn as error:
+            raise self.reader.error(AmbiguousColumn, error.what, e, hint=error.hint) from None
+        if found is not None and self.grouping is not None:
+            raise self.reader.refuse(
+                "NOT_GROUPED",
+                f"{self._described(e)} is neither grouped by nor aggregated",
+                e,
+                "add it to GROUP BY, or aggregate it",
+            )
+        if found is None and len(parts) == 1 and parts[0].lower() in self.aliases:
+            aliased = self.aliases[parts[0].lower()]
+            return self.key(aliased)
+        if found is None:
+            raise self.reader.error(
+                UnknownName,
+                f"unknown column {self._described(e)}",
+                e,
+                hint=f"columns in scope: {', '.join(self.scope.names()) or 'none'}",
+            )
+        return found
+
+    def _dot(self, e: exp.Dot) -> Term:
+        inner = self.key(e.this)
+        t = type_of(inner)
+        names = {n.lower(): n for n, _ in t.fields} if isinstance(t, RecordType) else {}
+        if e.expression.name.lower() not in names:
+            raise self.reader.error(
+                UnknownName, f"{self._described(e.this)} has no field `{e.expression.name}`", e
+            )
+        return Field(inner, names[e.expression.name.lower()])
+
+    def _struct(self, e: exp.Struct) -> Term:
+        fields: list[tuple[str, Term]] = []
+        for i, part in enumerate(e.expressions):
+            if isinstance(part, exp.PropertyEQ):
+                fields.append((part.this.name, self.key(part.expression)))
+            else:
+                fields.append((part.alias_or_name or f"col{i + 1}", self.key(part)))
+        return Record(tuple(fields))
+
+    # --- operators --------------------------------------------------------------------------------------
+
+    def _compare(self, op: str, e: exp.Expression, a: Term, b: Term) -> Term:
+        a, b = self._aligned(e, (a, b), keep_integral=True)
+        return Call(op, (a, b))
+
+    def _nullsafeneq(self, e: exp.NullSafeNEQ) -> Term:
+        return Call("not", (self._compare("<=>", e, self.key(e.this), self.key(e.expression)),))
+
+    def _aligned(
+        self, e: exp.Expression, terms: tuple[Term, ...], keep_integral: bool = False
+    ) -> tuple[Term, ...]:
+        """The terms cast to their common type; a string meets another type as that type."""
+        common: KeyType | None = VOID
+        for t in map(type_of, terms):
+            if common is None:
+                break
+            merged = common_type(common, t)
+            if merged is None and STRING in (common, t) and isinstance(t, Base):
+                merged = t if common == STRING else common
+            common = merged
+        if common is None:
+            raise self.reader.error(
+                TypeMismatch,
+                f"{self._described(e)} compares {' with '.join(str(type_of(t)) for t in terms)}",
+                e,
+                hint="cast the operands to a common type",
+            )
+        integral = isinstance(common, Base) and common.name in INTEGRAL
+        return tuple(t if keep_integral and integral else cast_to(t, common) for t in terms)
+
+    def _arithmetic(self, op: str, e: exp.Expression) -> Term:
+        if isinstance(e.expression, exp.Interval):
+            return self._shifted(op, e)
+        a, b = self.key(e.this), self.key(e.expression)
+        ta, tb = type_of(a), type_of(b)
+        if op in ("+", "-") and ta == DATE and isinstance(tb, Base) and tb.name in INTEGRAL:
+            return Call("date_add" if op == "+" else "date_sub", (a, b))
+        if isinstance(ta, Base) and isinstance(tb, Base) and "decimal" in (ta.name, tb.name):
+            a, b = (as_decimal_literal(t) for t in (a, b))
+        return Call(op, (a, b))
+
+    def _shifted(self, op: str, e: exp.Expression) -> Term:
+        """A date plus or minus an interval of days, weeks, months or years."""
+        interval = e.expression
+        unit = (interval.args["unit"].name if interval.args.get("unit") else "").upper().rstrip("S")
+        try:
+            n = int(interval.this.name) * (-1 if op == "-" else 1)
+        except ValueError:
+            n, unit = 0, ""
+        days = {"DAY": 1, "WEEK": 7}.get(unit)
+        months = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}.get(unit)
+        start = self.key(e.this)
+        if type_of(start) != DATE or (days is None and months is None):
+            raise self.reader.refuse(
+                "INTERVAL",
+                f"{self._described(e)} is not a date shifted by whole days or months",
+                e,
+                "cast to DATE, and use date_add or add_months",
+            )
+        if days is not None:
+            return Call("date_add", (start, Const(n * days, INTEGER)))
+        assert months is not None
+        return Call("add_months", (start, Const(n * months, INTEGER)))
+
+    def _neg(self, e: exp.Neg) -> Term:
+        inner = self.key(e.this)
+        if isinstance(inner, Const) and isinstance(inner.value, (int, float, Decimal)):
+            return Const(-inner.value, inner.type)
+        return Call("negate", (inner,))
+
+    def _not(self, e: exp.Not) -> Term:
+        if isinstance(e.this, exp.Is) and isinstance(e.this.expression, exp.Null):
+            return Call("is_not_null", (self.key(e.this.this),))
+        return Call("not", (self.key(e.this),))
+
+    def _and(self, e: exp.And) -> Term:
+        return Call("and", tuple(self.key(x) for x in e.flatten()))
+
+    def _or(self, e: exp.Or) -> Term:
+        return Call("or", tuple(self.key(x) for x in e.flatten()))
+
+    def _is(self, e: exp.Is) -> Term:
+        inner = self.key(e.this)
+        if isinstance(e.expression, exp.Null):
+            return self._negated(e, Call("is_null", (inner,)))
+        if isinstance(e.expression, exp.Boolean):
+            return self._negated(e, Call("<=>", (inner, self.key(e.expression))))
+        return self._unsupported(e)
+
+    def _negated(self, e: exp.Expression, term: Term) -> Term:
+        return Call("not", (term,)) if e.args.get("negate") else term
+
+    def _like(self, e: exp.Like) -> Term:
+        return self._negated(e, Call("like", (self.key(e.this), self.key(e.expression))))
+
+    def _between(self, e: exp.Between) -> Term:
+        value, low, high = (self.key(e.args[a]) for a in ("this", "low", "high"))
+        both = Call(
+            "and", (self._compare(">=", e, value, low), self._compare("<=", e, value, high))
+        )
+        return self._negated(e, both)
+
+    def _case(self, e: exp.Case) -> Term:
+        conditions, results = [], []
+        for branch in e.args["ifs"]:
+            if e.this is not None:
+                conditions.append(self._compare("=", branch, self.key(e.this), self.key(branch.this)))
+            else:
+                conditions.append(self.key(branch.this))
+            results.append(self.key(branch.args["true"]))
+        default = e.args.get("default")
+        results.append(self.key(default) if default is not None else NULL_OF)
+        return case_of(conditions, list(self._aligned(e, tuple(results))))
+
+    def _if(self, e: exp.If) -> Term:
+        otherwise = e.args.get("false")
+        results = (self.key(e.args["true"]), self.key(otherwise) if otherwise is not None else NULL_OF)
+        return case_of([self.key(e.this)], list(self._aligned(e, results)))
+
+    def _coalesce(self, e: exp.Coalesce) -> Term:
+        return Call("coalesce", self._aligned(e, tuple(map(self.key, (e.this, *e.expressions)))))
+
+    def _nullif(self, e: exp.Nullif) -> Term:
+        a, b = self.key(e.this), self.key(e.expression)
+        return case_of([self._compare("=", e, a, b)], [Const(None, type_of(a)), a])
+
+    def _greatest(self, e: exp.Greatest) -> Term:
+        return Call("greatest", self._aligned(e, tuple(map(self.key, (e.this, *e.expressions)))))
+
+    def _least(self, e: exp.Least) -> Term:
+        return Call("least", self._aligned(e, tuple(map(self.key, (e.this, *e.expressions)))))
+
+    # --- functions ------------------------------------------------------------------------------------------
+
+    def _cast(self, e: exp.Cast) -> Term:
+        target = type_of_ddl(e.to)
+        inner = self.key(e.this)
+        if isinstance(e.this, exp.Literal) and e.this.is_string and target != STRING:
+            value = SCALARS["cast"].apply(target, (STRING,), e.this.this)
+            return Const(value, target)
+        return cast_to(inner, target)
+
+    def _trycast(self, e: exp.TryCast) -> Term:
+        if not e.args.get("safe"):  # CAST of the Spark dialect; TRY_CAST is the safe one
+            return self._cast(e)
+        return Call("try_cast", (self.key(e.this),), type_of_ddl(e.to))
+
+    def _tsordstodate(self, e: exp.TsOrDsToDate) -> Term:
+        inner = self.key(e.this)
+        return inner if type_of(inner) in (DATE, VOID) else cast_to(inner, DATE)
+
+    def _tsordsadd(self, e: exp.TsOrDsAdd) -> Term:
+        return Call("date_add", (self._as_date(self.key(e.this)), self.key(e.expression)))
+
+    def _datediff(self, e: exp.DateDiff) -> Term:
+        unit = e.args.get("unit")
+        if unit is not None and unit.name.upper() != "DAY":
+            return self._unsupported(e)
+        return Call("datediff", (self._as_date(self.key(e.this)), self._as_date(self.key(e.expression))))
+
+    def _as_date(self, term: Term) -> Term:
+        return cast_to(term, DATE) if type_of(term) == STRING else term
+
+    def _extract(self, e: exp.Extract) -> Term:
+        unit = e.name.lower()
+        if unit not in ("year", "quarter", "month", "day", "hour", "minute", "second"):
+            return self._unsupported(e)
+        return Call(unit, (self.key(e.expression),))
+
+    def _substring(self, e: exp.Substring) -> Term:
+        length = e.args.get("length")
+        end = self.key(length) if length is not None else Const((1 << 31) - 1, INTEGER)
+        return Call("substring", (self.key(e.this), self.key(e.args["start"]), end))
+
+    def _trim(self, e: exp.Trim) -> Term:
+        if e.args.get("expression") is not None:
+            return self._unsupported(e)
+        name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(e.args.get("position") or "", "trim")
+        return Call(name, (self.key(e.this),))
+
+    def _concat(self, e: exp.Concat) -> Term:
+        return Call("concat", tuple(cast_to(self.key(x), STRING) for x in e.expressions))
+
+    def _dpipe(self, e: exp.DPipe) -> Term:
+        return Call("concat", tuple(cast_to(self.key(x), STRING) for x in e.flatten()))
+
+    def _round(self, e: exp.Round) -> Term:
+        value, digits = self.key(e.this), e.args.get("decimals")
+        n = self.key(digits) if digits is not None else Const(0, INTEGER)
+        t = type_of(value)
+        if not isinstance(n, Const) or not isinstance(n.value, int):
+            return self._unsupported(e)
+        if isinstance(t, Base) and t.name == "decimal":
+            places = min(t.scale, max(n.value, 0))
+            return Call("round", (value, n), bounded(t.precision - t.scale + 1 + places, places))
+        return Call("round", (value, n))
+
+    def _anonymous(self, e: exp.Anonymous) -> Term:
+        name = e.name.lower()
+        if name in SCALARS and name[0].isalpha():
+            return Call(name, tuple(map(self.key, e.expressions)))
+        if self.grouping is None and self.reader.is_aggregate(e):
+            raise self.reader.refuse(
+                "AGGREGATE_PLACEMENT",
+                f"the aggregate {self._described(e)} stands where rows are not grouped",
+                e,
+                "use HAVING, or aggregate in a subquery",
+            )
+        return self._unsupported(e)
+
+    # --- subqueries -----------------------------------------------------------------------------------------
+
+    def _subquery(self, e: exp.Subquery) -> Term:
+        """A scalar subquery: its only value, NULL if it has no row, an error if it has more."""
+        bag = self.reader.subquery(e, self.scope_for_subquery())
+        row, columns = self._row(bag, e)
+        if len(columns) != 1:
+            raise self.reader.error(
+                TypeMismatch,
+                f"a scalar subquery gives one column, and this one gives {len(columns)}",
+                e,
+                hint="select a single expression",
+            )
+        return Answer("single", (), For(row, bag, Sng(columns[0], Num(1, INT))))
+
+    def _row(self, bag: Term, e: exp.Expression) -> tuple[Var, list[Term]]:
+        t = type_of(bag).key
+        row = Var(self.reader.fresh("r"), t)
+        return row, [Field(row, n) for n, _ in t.fields]
+
+    def _exists(self, e: exp.Exists) -> Term:
+        count = Sum(self.reader.subquery(e.this, self.scope_for_subquery()))
+        return Call(">", (Box(count), Const(0, BIGINT)))
+
+    def _in(self, e: exp.In) -> Term:
+        """x IN q is true if some row equals x, NULL if none does but some comparison is NULL."""
+        if e.args.get("query"):
+            true = Call(">", (Box(self._matches(e, lambda c: c)), Const(0, BIGINT)))
+            unknown = self._matches(e, lambda c: Call("is_null", (c,)))
+            null = Call(">", (Box(unknown), Const(0, BIGINT)))
+            yes, no = Const(True, BOOLEAN), Const(False, BOOLEAN)
+            return self._negated(e, case_of([true, null], [yes, Const(None, BOOLEAN), no]))
+        tests = tuple(self._equal(e, e.this, x) for x in e.expressions)
+        return self._negated(e, Call("or", tests) if len(tests) > 1 else tests[0])
+
+    def _equal(self, e: exp.Expression, a: exp.Expression, b: exp.Expression) -> Term:
+        if isinstance(a, exp.Tuple) and isinstance(b, exp.Tuple):
+            pairs = zip(a.expressions, b.expressions, strict=True)
+            return Call("and", tuple(self._equal(e, x, y) for x, y in pairs))
+        return self._compare("=", e, self.key(a), self.key(b))
+
+    def _matches(self, e: exp.In, test: Callable[[Term], Term]) -> Term:
+        """How many rows of the subquery pass a test of their equality with the left side."""
+        bag = self.reader.subquery(e.args["query"], self.scope_for_subquery())
+        row, columns = self._row(bag, e)
+        left = e.this
+        while isinstance(left, exp.Paren):
+            left = left.this
+        values = left.expressions if isinstance(left, exp.Tuple) else [left]
+        if len(values) != len(columns):
+            raise self.reader.error(
+                TypeMismatch,
+                f"IN compares {len(values)} columns with {len(columns)}",
+                e,
+                hint="select as many columns as stand on the left",
+            )
+        tests = tuple(
+            self._compare("=", e, self.key(v), c) for v, c in zip(values, columns, strict=True)
+        )
+        condition = tests[0] if len(tests) == 1 else Call("and", tests)
+        return For(row, bag, Pred(test(condition)))
+
+
+def _not_false(condition: Term) -> Term:
+    """A comparison that is true or NULL."""
+    return Call("coalesce", (condition, Const(True, BOOLEAN)))
+
+
+def case_of(conditions: list[Term], results: list[Term]) -> Term:
+    """CASE WHEN c THEN r ... ELSE r END."""
+    args: list[Term] = []
+    for c, r in zip(conditions, results, strict=False):
+        args += [c, r]
+    return Call("case", (*args, results[-1]))
+
+
+def cast_to(term: Term, target: KeyType) -> Term:
+    """The term as a value of another type; a NULL literal just takes it."""
+    t = type_of(term)
+    if t == target:
+        return term
+    if t == VOID and isinstance(term, Const):
+        return Const(None, target)
+    if isinstance(term, Const) and term.value is not None and isinstance(target, Base):
+        if isinstance(t, Base) and t.name in INTEGRAL and target.name in INTEGRAL:
+            return Const(term.value, target)
+    return Call("cast", (term,), target)
+
+
+def decimal_literal(value: Decimal) -> Const:
+    """A decimal constant with the least precision and scale that hold it."""
+    exponent = value.as_tuple().exponent
+    assert isinstance(exponent, int)
+    scale = max(0, -exponent)
+    digits = len(value.as_tuple().digits)
+    return Const(value, decimal(max(digits, scale, 1), scale))
+
+
+def as_decimal_literal(term: Term) -> Term:
+    """An integer constant beside a decimal counts with its own digits, not with its type's."""
+    t = type_of(term)
+    if isinstance(term, Const) and isinstance(t, Base) and t.name in INTEGRAL and term.value is not None:
+        return decimal_literal(Decimal(term.value))
+    return term
+
