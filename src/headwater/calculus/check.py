@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, assert_never
 
+import headwater.calculus.functions  # noqa: F401  (its rows join SCALARS)
 from headwater.calculus.answers import ANSWERS
 from headwater.calculus.scalars import SCALARS
 from headwater.calculus.terms import (

@@ -5,18 +5,25 @@ grammars of their own, like the two modes of the types; where a term may be eith
 type of what is applied decides. Composite operands are in parentheses, so there is no precedence to
 remember; `for`, `let`, `each`, `fn` and `dict` reach as far to the right as they can.
 
-    key   ::= 3 | 'a' | null | 3:int | x | key.a | {a: key, ...} | f(key, ...) | key + key
-            | box(ring) | min(ring) | ℓ1(key, ...) | let X := ring in key
+    key   ::= 3 | 'a' | null | 3:int | x | key.a | {a: key, ...} | f(key, ...) | f(key, ...):type
+            | key + key | box(ring) | min(ring) | ℓ1(key, ...)
+            | let X := ring in key | let key x := key in key
     ring  ::= 3 | 3.0r | 3.00d | R | ring.a | ⟨a: ring, ...⟩ | {key} | {key ↦ ring} | zero(type)
             | ring + ring | -ring | ring · ring | ring * ring | ring ∪ ring | ring @ argument
             | [key] | ¬ring | sum(ring) | unbox(key) | δ(ring) | first[...](ring)
             | for x in ring collect ring | each k ↦ v in ring collect ring
-            | let X := ring in ring | fn x: type => ring | dict ℓ1(x: type, ...) ↦ ring
+            | let X := ring in ring | let key x := key in ring
+            | fn x: type => ring | dict ℓ1(x: type, ...) ↦ ring
+
+A sum or a product of one operand has the sign before it. Names that would read as something else
+are in backticks; a constant whose form does not say its type has the type after it: '2024-02-29':date.
 """
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Container
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, assert_never
@@ -69,14 +76,63 @@ from headwater.calculus.types import (
 INFIX = ("=", "<>", "<", "<=", ">", ">=", "<=>", "+", "-", "*", "/", "%", "and", "or")
 """Scalar functions that are written between their operands."""
 
-_SIMPLE = re.compile(r"[Δ′A-Za-z_ℓ][A-Za-z0-9_′]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
+RESERVED = (
+    "null",
+    "true",
+    "false",
+    "for",
+    "in",
+    "collect",
+    "each",
+    "let",
+    "fn",
+    "dict",
+    "and",
+    "or",
+)
+"""Words that are names only in backticks."""
+
+KEY_FORMS = ("box", "min", "max", "single")
+"""What looks like a scalar function but has a ring term in it; a function of that name is in backticks."""
+
+NAME = re.compile(r"[Δ′A-Za-z_ℓ][A-Za-z0-9_′]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
+"""A plain name; a dotted one is an input, a function or a label: `x.a` of a variable is its field."""
+
+_BOUND = re.compile(r"[Δ′A-Za-z_ℓ][A-Za-z0-9_′]*")
 _FIELD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_ATOMIC = (Const, Var, Rel, Record, Num, Zero, Sng, Pred, Sum, Box, Unbox, Label, Differential, Field)
+_ATOMIC = (
+    Const,
+    Var,
+    Rel,
+    Record,
+    Num,
+    Zero,
+    Sng,
+    Pred,
+    Sum,
+    Box,
+    Unbox,
+    Label,
+    Differential,
+    Field,
+)
 
 
-def quoted(name: str, simple: re.Pattern[str] = _SIMPLE) -> str:
-    """A name as it is written: in backticks unless it is plain."""
-    return name if simple.fullmatch(name) else "`" + name.replace("`", "``") + "`"
+def quoted(name: str, plain: re.Pattern[str] = NAME, taken: Container[str] = RESERVED) -> str:
+    """A name as it is written: in backticks unless it is plain and means nothing else."""
+    if plain.fullmatch(name) and name not in taken:
+        return name
+    return "`" + name.replace("`", "``") + "`"
+
+
+def bound(var: Var) -> str:
+    """A variable, where it is bound and where it is used."""
+    return quoted(var.name, _BOUND)
+
+
+def infix(term: Call) -> bool:
+    """Whether a call is written between its operands."""
+    return term.function in INFIX and len(term.args) > 1 and term.returns is None
 
 
 def show(term: Term) -> str:
@@ -84,18 +140,23 @@ def show(term: Term) -> str:
     match term:
         case Const(value, t):
             return literal(value, t)
-        case Var(name) | Rel(name):
+        case Var():
+            return bound(term)
+        case Rel(name):
             return quoted(name)
         case Record(fields):
             left, right = ("{", "}") if _keyed(term) else ("⟨", "⟩")
-            return left + ", ".join(f"{quoted(n, _FIELD)}: {show(t)}" for n, t in fields) + right
+            return (
+                left + ", ".join(f"{quoted(n, _FIELD, ())}: {show(t)}" for n, t in fields) + right
+            )
         case Field(inner, name):
-            return f"{atom(inner)}.{quoted(name, _FIELD)}"
+            return f"{atom(inner)}.{quoted(name, _FIELD, ())}"
         case Call(name, args, returns):
-            if name in INFIX and len(args) > 1:
+            if infix(term):
                 return f" {name} ".join(atom(a) for a in args)
             typed = f":{returns}" if returns is not None else ""
-            return f"{quoted(name)}({', '.join(map(show, args))}){typed}"
+            written = quoted(name, taken=(*RESERVED, *KEY_FORMS))
+            return f"{written}({', '.join(map(show, args))}){typed}"
         case Num(value, t):
             return number(value, t)
         case Zero(t):
@@ -117,10 +178,10 @@ def show(term: Term) -> str:
         case Sum(inner):
             return f"sum({show(inner)})"
         case For(var, source, body):
-            return f"for {quoted(var.name)} in {atom(source)} collect {show(body)}"
-        case Let(var, bound, body):
-            key = "key " if is_key(var.type) else ""
-            return f"let {key}{quoted(var.name)} := {show(bound)} in {show(body)}"
+            return f"for {bound(var)} in {atom(source)} collect {show(body)}"
+        case Let(var, source, body):
+            marked = "key " if is_key(var.type) else ""
+            return f"let {marked}{bound(var)} := {show(source)} in {show(body)}"
         case Pred(condition):
             return f"[{show(condition)}]"
         case Not(inner):
@@ -132,18 +193,18 @@ def show(term: Term) -> str:
         case Label(index, args):
             return f"{quoted(index)}({', '.join(map(show, args))})"
         case Dict(index, params, body):
-            listed = ", ".join(f"{quoted(p.name)}: {p.type}" for p in params)
+            listed = ", ".join(f"{bound(p)}: {p.type}" for p in params)
             return f"dict {quoted(index)}({listed}) ↦ {show(body)}"
         case DictUnion(left, right):
             return f"{atom(left)} ∪ {atom(right)}"
         case Fn(var, body):
-            return f"fn {quoted(var.name)}: {var.type} => {show(body)}"
+            return f"fn {bound(var)}: {var.type} => {show(body)}"
         case Apply(function, argument):
             return f"{atom(function)} @ {atom(argument)}"
         case Differential(function):
             return f"δ({show(function)})"
         case Each(key, value, source, body):
-            names = f"{quoted(key.name)} ↦ {quoted(value.name)}"
+            names = f"{bound(key)} ↦ {bound(value)}"
             return f"each {names} in {atom(source)} collect {show(body)}"
         case Answer(name, params, inner):
             return f"{name}{_params(params)}({show(inner)})"
@@ -154,12 +215,15 @@ def show(term: Term) -> str:
 def atom(term: Term) -> str:
     """A term as an operand: in parentheses unless it is atomic."""
     if isinstance(term, Call):
-        plain = term.function not in INFIX or len(term.args) < 2
+        plain = not infix(term)
     else:
         plain = isinstance(term, (*_ATOMIC, Answer)) and not (
             isinstance(term, Num) and term.value < 0
         )
     return show(term) if plain else f"({show(term)})"
+
+
+_ESCAPES = str.maketrans({"\\": "\\\\", "'": "\\'", "\n": "\\n", "\r": "\\r"})
 
 
 def literal(value: Any, t: KeyType) -> str:
@@ -173,23 +237,26 @@ def literal(value: Any, t: KeyType) -> str:
     elif isinstance(value, bytes):
         text, default = f"'{value.hex()}'", STRING
     elif isinstance(value, str):
-        text, default = "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'", STRING
+        text, default = f"'{value.translate(_ESCAPES)}'", STRING
     elif isinstance(value, int):
         text, default = str(value), BIGINT
     elif isinstance(value, Decimal):
         text, default = f"{value:f}", VOID
+    elif isinstance(value, float) and not math.isfinite(value):
+        text, default = f"'{value!r}'", STRING
     else:
         text, default = repr(value), DOUBLE
     return text if t == default else f"{text}:{t}"
 
 
 def number(value: Any, t: RingType) -> str:
-    """A ring constant: 3 of Int, 3.0r of Real, 3.00d of Exact(2)."""
+    """A ring constant: 3 of Int, 3.0r of Real, 3.00d of Exact(2); 'inf'r where there are no digits."""
     match t:
         case Exact(scale):
             return f"{Decimal(value):.{scale}f}d"
         case _ if t == REAL:
-            return f"{float(value)!r}r"
+            text = repr(float(value))
+            return f"{text}r" if math.isfinite(value) else f"'{text}'r"
         case _:
             return str(value)
 
@@ -220,8 +287,7 @@ def _is_key_term(term: Term) -> bool:
         case Record():
             return _keyed(term)
         case Field(inner, name):
-            t = getattr(inner, "type", None)
-            fields = dict(getattr(t, "fields", ()))
+            fields = dict(getattr(getattr(inner, "type", None), "fields", ()))
             return is_key(fields[name]) if name in fields else _is_key_term(inner)
         case Answer(name):
             return name != "first"

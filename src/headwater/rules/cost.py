@@ -27,6 +27,7 @@ from headwater.calculus.terms import (
     Field,
     Fn,
     For,
+    Label,
     Let,
     Neg,
     Pointwise,
@@ -227,6 +228,8 @@ def cost(term: Term, sizes: Mapping[str, Cost], known: Mapping[Var, Cost] | None
             return scaled(c.count, cost(body, sizes, {**known, var: key}))
         case Let(var, bound, body):
             return cost(body, sizes, {**known, var: of(bound)})
+        case Label():
+            return 1
         case Dict(_, _, body) | Fn(_, body):
             return of(body)
         case Apply(function, _):

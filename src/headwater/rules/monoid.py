@@ -21,7 +21,9 @@ from headwater.calculus.ring import RingMap, Value
 from headwater.calculus.scalars import order
 from headwater.calculus.terms import (
     Add,
+    Apply,
     Call,
+    Dict,
     Field,
     For,
     Let,
@@ -37,7 +39,7 @@ from headwater.calculus.terms import (
     free,
     variables,
 )
-from headwater.calculus.types import INT, MapType, ProductType, Type, is_key
+from headwater.calculus.types import INT, FunType, MapType, ProductType, Type, is_key
 from headwater.errors import NotDiminishable, NotHomomorphic
 
 
@@ -105,6 +107,8 @@ def monoid_of(t: Type) -> Monoid:
             return BagUnion() if value == INT else OuterJoin(monoid_of(value))
         case ProductType(fields):
             return Parts(tuple(monoid_of(f) for _, f in fields))
+        case FunType(_, result):
+            return OuterJoin(monoid_of(result))
         case _:
             return Invariant() if is_key(t) else Plus()
 
@@ -210,6 +214,11 @@ def infer(
             b = of(bound)
             inner = infer(body, changing, {**known, var: b.monoid})
             return Inference(inner.monoid, b.assumes + inner.assumes)
+        case Dict(_, _, body):
+            inner = of(body)
+            return Inference(OuterJoin(inner.monoid), inner.assumes)
+        case Apply(function, argument) if not _changes(argument, changing, known):
+            return Inference(monoid_of(type_of(term)), of(function).assumes)
         case Times() | For():
             return _comprehension(term, changing, known)
         case _:

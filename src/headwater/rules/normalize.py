@@ -16,6 +16,7 @@ from headwater.calculus.terms import (
     Apply,
     Call,
     Each,
+    Field,
     For,
     Let,
     Neg,
@@ -32,7 +33,7 @@ from headwater.calculus.terms import (
     fresh,
     substitute,
 )
-from headwater.calculus.types import INT, FunType, MapType, is_scalar
+from headwater.calculus.types import INT, FunType, MapType, ProductType, is_scalar
 from headwater.rules.rewrite import Rule, Step, rewrite
 from headwater.rules.simplify import SIMPLIFY
 
@@ -188,6 +189,25 @@ def sum_linear(term: Term) -> Term | None:
     return None
 
 
+def field_linear(term: Term) -> Term | None:
+    """r.a is linear in r: sums, signs, numbers, for and each come out of it."""
+    match term:
+        case Field(Add(terms), name):
+            return Add(tuple(Field(t, name) for t in terms))
+        case Field(Neg(r), name):
+            return Neg(Field(r, name))
+        case Field(For(x, a, b), name) if is_scalar(type_of(a).value):
+            return For(x, a, Field(b, name))
+        case Field(Each(k, v, m, b), name):
+            return Each(k, v, m, Field(b, name))
+        case Field(Times(factors), name):
+            products = [f for f in factors if isinstance(type_of(f), ProductType)]
+            rest = tuple(f for f in factors if not isinstance(type_of(f), ProductType))
+            if len(products) == 1:
+                return Times((*rest, Field(products[0], name)))
+    return None
+
+
 def sng_linear(term: Term) -> Term | None:
     """{e ↦ r} is linear in r: sums, signs, filters and for come out of it."""
     match term:
@@ -228,6 +248,7 @@ NORMALIZE: tuple[Rule, ...] = (
     pointwise_for,
     neg_add,
     sum_linear,
+    field_linear,
     sng_linear,
     pred_and,
 )

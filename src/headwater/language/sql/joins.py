@@ -14,11 +14,11 @@ from sqlglot import exp
 from headwater.calculus.check import type_of
 from headwater.calculus.terms import (
     Add,
-    Call,
     Const,
     Field,
     Not,
     Num,
+    Pred,
     Record,
     Sng,
     Sum,
@@ -29,11 +29,11 @@ from headwater.calculus.terms import (
 )
 from headwater.calculus.types import INT, Boxed, MapType, RecordType
 from headwater.errors import QueryError, TypeMismatch, UnknownName
-from headwater.language.scalar import Expressions
-from headwater.language.scope import Merged, Rows, Scope, Source, field_of
+from headwater.language.sql.expressions import Expressions
+from headwater.language.sql.scope import Merged, Rows, Scope, Source, field_of
 
 if TYPE_CHECKING:
-    from headwater.language.sql import Reader
+    from headwater.language.sql.reader import Reader
 
 ONE = Num(1, INT)
 
@@ -209,11 +209,9 @@ class FromClause:
     def _equated(
         self, expressions: Expressions, left: Scope, right: Scope, name: str, node: exp.Join
     ) -> list[Term]:
-        from headwater.calculus.terms import Pred  # kept beside its only use
-
         a, b = left.resolve([name]), right.resolve([name])
         assert a is not None and b is not None
-        return [Pred(expressions._compare("=", node, a, b))]
+        return [Pred(expressions.compare("=", node, a, b))]
 
     # --- exploded arrays ------------------------------------------------------------------------------------
 
@@ -281,6 +279,3 @@ def null_row(row: Term) -> Term:
     t = type_of(row)
     assert isinstance(t, RecordType)
     return Record(tuple((n, Const(None, f)) for n, f in t.fields))
-
-
-__all__ = ["Call", "FromClause", "null_row"]

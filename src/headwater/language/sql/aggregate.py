@@ -44,11 +44,12 @@ from headwater.calculus.types import (
     is_numeric,
 )
 from headwater.errors import HeadwaterError, TypeMismatch
-from headwater.language.scalar import Expressions, case_of, cast_to
-from headwater.language.scope import Rows, Scope
+from headwater.language.sql.coerce import case_of, cast_to
+from headwater.language.sql.expressions import Expressions
+from headwater.language.sql.scope import Rows, Scope
 
 if TYPE_CHECKING:
-    from headwater.language.sql import Reader
+    from headwater.language.sql.reader import Reader
 
 KNOWN: dict[type[exp.Expression], str] = {
     exp.Sum: "sum",

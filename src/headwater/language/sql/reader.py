@@ -45,11 +45,12 @@ from headwater.errors import (
     TypeMismatch,
     UnknownName,
 )
-from headwater.language.aggregate import Grouping, aggregates, is_aggregate
-from headwater.language.joins import FromClause
-from headwater.language.scalar import Expressions, cast_to
+from headwater.language.sql.aggregate import is_aggregate
+from headwater.language.sql.coerce import cast_to
+from headwater.language.sql.expressions import Expressions
 from headwater.language.schema import Schemas
-from headwater.language.scope import Rows, Scope
+from headwater.language.sql.scope import Rows, Scope, Source
+from headwater.language.sql.select import Select, order_keys, ranked
 
 ONE, ZERO = Num(1, INT), Const(0, BIGINT)
 E = TypeVar("E", bound=HeadwaterError)
@@ -151,7 +152,10 @@ class Reader:
             self.ctes = known
 
     def subquery(self, node: exp.Expression, scope: Scope) -> Term:
-        """A query inside an expression, which sees the scope around it."""
+        """A query inside an expression, which sees the scope around it; its columns have no names."""
+        for select in node.find_all(exp.Select):
+            if select.find_ancestor(exp.From, exp.Join, exp.With) is None:
+                select.meta["unnamed"] = True
         return self.query(node, scope)
 
     def _with(self, node: exp.Expression, parent: Scope | None) -> None:
@@ -296,7 +300,7 @@ class Reader:
         if not (node.args.get("limit") or node.args.get("offset") or node.args.get("order")):
             return bag
         row = Var(self.fresh("r"), type_of(bag).key)
-        rows = Rows([(row, bag)], [], [source_of(row)])
+        rows = Rows([(row, bag)], [], [Source("", row)])
         keys, directions = order_keys(Expressions(self, Scope(rows)), node, row)
         return self.limited(
             node, directions, lambda: For(row, bag, Sng(ranked(keys, row), ONE)), bag
@@ -320,241 +324,4 @@ class Reader:
             f"{name.upper()} takes a whole number, not `{clause.expression.sql(dialect='spark')}`",
             clause,
             "write the number",
-        )
-
-
-def source_of(row: Var) -> Any:
-    """A row as the only source of a scope."""
-    from headwater.language.scope import Source  # beside its only use
-
-    return Source("", row)
-
-
-def ranked(keys: list[Term], row: Term) -> Record:
-    """What `first` sorts: the order columns and the row."""
-    order = Record(tuple((f"o{i + 1}", k) for i, k in enumerate(keys)))
-    return Record((("order", order), ("row", row)))
-
-
-def order_keys(
-    expressions: Expressions, node: exp.Expression, output: Term, columns: list[Term] | None = None
-) -> tuple[list[Term], list[tuple[bool, bool]]]:
-    """The terms and directions of ORDER BY; an ordinal names a column of the output."""
-    keys: list[Term] = []
-    directions: list[tuple[bool, bool]] = []
-    order = node.args.get("order")
-    names = [n for n, _ in type_of(output).fields]
-    given = columns if columns is not None else [Field(output, n) for n in names]
-    for item in order.expressions if order is not None else []:
-        e = item.this
-        if isinstance(e, exp.Literal) and e.is_int:
-            position = int(e.this)
-            if not 1 <= position <= len(given):
-                raise expressions.reader.error(
-                    QueryError, f"ORDER BY {position}: there are {len(given)} columns", item
-                )
-            keys.append(given[position - 1])
-        else:
-            named = [
-                g for g, n in zip(given, names, strict=True)
-                if isinstance(e, exp.Column) and not e.table and n.lower() == e.name.lower()
-            ]
-            keys.append(named[0] if named else expressions.key(e))
-        descending = bool(item.args.get("desc"))
-        directions.append((descending, not item.args.get("nulls_first")))
-    return keys, directions
-
-
-class Select:
-    """One SELECT."""
-
-    def __init__(self, reader: Reader, node: exp.Select, parent: Scope | None):
-        self.reader, self.node, self.parent = reader, node, parent
-
-    def read(self) -> Term:
-        """FROM, WHERE, then grouped or not, then DISTINCT and LIMIT."""
-        self._refusals()
-        self.rows = FromClause(self.reader, self.parent).read(self.node)
-        self.scope = Scope(self.rows, self.parent)
-        where = self.node.args.get("where")
-        if where is not None:
-            self.rows.factors.extend(Expressions(self.reader, self.scope).factors(where.this))
-        self._generators()
-        group, having = self.node.args.get("group"), self.node.args.get("having")
-        listed = [*self.node.expressions, *([having] if having is not None else [])]
-        ordered = self.node.args.get("order")
-        searched = [*listed, *([ordered] if ordered is not None else [])]
-        if group is not None or any(next(aggregates(e), None) is not None for e in searched):
-            return self._grouped(group, having)
-        if having is not None:
-            raise self.reader.refuse(
-                "HAVING_WITHOUT_GROUP", "HAVING without groups or aggregates", having, "use WHERE"
-            )
-        return self._plain()
-
-    def _refusals(self) -> None:
-        for name, reason, hint in (
-            ("qualify", "WINDOW_FUNCTION", "filter in a query around this one"),
-            ("windows", "WINDOW_FUNCTION", "aggregate per group and join"),
-        ):
-            if self.node.args.get(name):
-                clause = self.node.args[name]
-                at = clause[0] if isinstance(clause, list) else clause
-                raise self.reader.refuse(reason, f"{name.upper()} is not maintained yet", at, hint)
-        distinct = self.node.args.get("distinct")
-        if distinct is not None and distinct.args.get("on"):
-            raise self.reader.refuse(
-                "DISTINCT_ON", "DISTINCT ON is not Spark SQL", distinct, "use GROUP BY with max_by"
-            )
-
-    # --- what is selected -----------------------------------------------------------------------------------
-
-    def _generators(self) -> None:
-        """explode(...) in the select list becomes one more atom."""
-        self.exploded: dict[int, Term] = {}
-        for item in self.node.expressions:
-            e = item.unalias()
-            if isinstance(e, exp.Explode) and not isinstance(e, exp.Posexplode):
-                array = Expressions(self.reader, self.scope).key(e.this)
-                outer = isinstance(e, exp.ExplodeOuter)
-                clause = FromClause(self.reader, self.parent)
-                self.exploded[id(item)] = clause.explode(self.rows, array, e, outer)
-
-    def _items(self, expressions: Expressions) -> list[tuple[str, Term]]:
-        """The output columns by name."""
-        out: list[tuple[str, Term]] = []
-        for item in self.node.expressions:
-            e = item.unalias()
-            if id(item) in self.exploded:
-                out.append((item.alias or "col", self.exploded[id(item)]))
-            elif isinstance(e, exp.Star):
-                out.extend(self._star(e, expressions))
-            elif isinstance(e, exp.Column) and isinstance(e.this, exp.Star):
-                out.extend(self._table_star(e, expressions))
-            else:
-                out.append((self._name(item), expressions.key(e)))
-                if item.alias:
-                    expressions.aliases.setdefault(item.alias.lower(), e)
-        return self._unique(out)
-
-    def _name(self, item: exp.Expression) -> str:
-        if item.alias_or_name:
-            return item.alias_or_name
-        bare = item.copy()
-        for column in bare.find_all(exp.Column):
-            for part in ("table", "db", "catalog"):
-                column.set(part, None)
-        return bare.sql(dialect="spark").lower()
-
-    def _star(self, e: exp.Star, expressions: Expressions) -> list[tuple[str, Term]]:
-        if expressions.grouping is not None:
-            raise self.reader.refuse("NOT_GROUPED", "* in a grouped query", e, "name the columns")
-        if not self.rows.sources:
-            raise self.reader.error(QueryError, "* without a FROM clause", e)
-        left_out = {c.name.lower() for c in e.args.get("except_") or e.args.get("except") or []}
-        return [(n, t) for n, t in self.scope.star() if n.lower() not in left_out]
-
-    def _table_star(self, e: exp.Column, expressions: Expressions) -> list[tuple[str, Term]]:
-        source = self.scope.source(e.table)
-        if source is None:
-            known = ", ".join(s.alias for s in self.rows.sources)
-            raise self.reader.error(
-                UnknownName, f"unknown table `{e.table}`", e, hint=f"tables in scope: {known}"
-            )
-        if expressions.grouping is not None:
-            raise self.reader.refuse("NOT_GROUPED", "* in a grouped query", e, "name the columns")
-        return [(n, t) for n in source.columns() if (t := source.column(n)) is not None]
-
-    def _unique(self, items: list[tuple[str, Term]]) -> list[tuple[str, Term]]:
-        seen: set[str] = set()
-        for name, _ in items:
-            if name.lower() in seen:
-                repeated = [x for x in self.node.expressions if x.alias_or_name == name]
-                raise self.reader.error(
-                    QueryError,
-                    f"two output columns are called `{name}`",
-                    repeated[-1] if repeated else self.node,
-                    hint=f"give one an alias: ... AS {name}2",
-                )
-            seen.add(name.lower())
-        return items
-
-    # --- the two shapes -----------------------------------------------------------------------------------------
-
-    def _plain(self) -> Term:
-        expressions = Expressions(self.reader, self.scope)
-        items = self._items(expressions)
-        output = Record(tuple(items))
-        return self._finished(output, [t for _, t in items], expressions, self.rows.collect)
-
-    def _grouped(self, group: exp.Group | None, having: exp.Expression | None) -> Term:
-        aliases = {x.alias.lower(): x.unalias() for x in self.node.expressions if x.alias}
-        keys = [self._group_key(e, aliases) for e in self._group_items(group, aliases)]
-        grouping = Grouping(
-            self.reader, self.rows, self.scope, list(dict.fromkeys(keys)), group is not None
-        )
-        order = self.node.args.get("order")
-        for e in (*self.node.expressions, having, order):
-            if e is not None:
-                grouping.gather(e)
-        grouping.close()
-        expressions = Expressions(self.reader, self.scope, grouping)
-        items = self._items(expressions)
-        expressions.aliases.update(aliases)
-        conditions = expressions.factors(having.this) if having is not None else []
-        output = Record(tuple(items))
-        return self._finished(
-            output, [t for _, t in items], expressions, lambda body: grouping.build(body, conditions)
-        )
-
-    def _group_items(
-        self, group: exp.Group | None, aliases: dict[str, exp.Expression]
-    ) -> list[exp.Expression]:
-        if group is None:
-            return []
-        for name in ("cube", "rollup", "grouping_sets"):
-            if group.args.get(name):
-                raise self._no_sets(group)
-        if any(isinstance(e, (exp.Cube, exp.Rollup, exp.GroupingSets)) for e in group.expressions):
-            raise self._no_sets(group)
-        if group.args.get("all"):
-            return [
-                x.unalias() for x in self.node.expressions if next(aggregates(x), None) is None
-            ]
-        return list(group.expressions)
-
-    def _no_sets(self, group: exp.Group) -> NotIncremental:
-        return self.reader.refuse(
-            "GROUPING_SETS",
-            "GROUPING SETS, CUBE and ROLLUP are not maintained yet",
-            group,
-            "write one GROUP BY for each set, and UNION ALL",
-        )
-
-    def _group_key(self, e: exp.Expression, aliases: dict[str, exp.Expression]) -> Term:
-        """A grouping expression: an ordinal, a column, an alias of the select list, or any scalar."""
-        if isinstance(e, exp.Literal) and e.is_int:
-            position = int(e.this)
-            if not 1 <= position <= len(self.node.expressions):
-                raise self.reader.error(
-                    QueryError,
-                    f"GROUP BY {position}: there are {len(self.node.expressions)} columns",
-                    e,
-                )
-            e = self.node.expressions[position - 1].unalias()
-        rows = Expressions(self.reader, self.scope)
-        rows.aliases.update(aliases)
-        return rows.key(e)
-
-    def _finished(
-        self, output: Record, columns: list[Term], expressions: Expressions, collect: Any
-    ) -> Term:
-        """DISTINCT, then ORDER BY and LIMIT."""
-        if self.node.args.get("distinct"):
-            bag = self.reader.distinct(collect(Sng(output, ONE)))
-            return self.reader._ordered_rows(bag, self.node)
-        plain = collect(Sng(output, ONE))
-        keys, directions = order_keys(expressions, self.node, output, columns)
-        return self.reader.limited(
-            self.node, directions, lambda: collect(Sng(ranked(keys, output), ONE)), plain
         )

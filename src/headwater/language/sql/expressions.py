@@ -29,6 +29,7 @@ from headwater.calculus.terms import (
     Sng,
     Sum,
     Term,
+    Unbox,
     Var,
 )
 from headwater.calculus.types import (
@@ -44,69 +45,23 @@ from headwater.calculus.types import (
     Base,
     KeyType,
     RecordType,
-    decimal,
 )
 from headwater.errors import AmbiguousColumn, IllTyped, TypeMismatch, UnknownName
 from headwater.language.schema import type_of_ddl
-from headwater.language.scope import Scope
+from headwater.language.sql.coerce import as_decimal_literal, case_of, cast_to, decimal_literal
+from headwater.language.sql.functions import (
+    ARITHMETIC,
+    COMPARISONS,
+    FUNCTIONS,
+    NON_DETERMINISTIC,
+    TIME_OF_DAY,
+)
+from headwater.language.sql.scope import Scope
 
 if TYPE_CHECKING:
-    from headwater.language.aggregate import Grouping
-    from headwater.language.sql import Reader
+    from headwater.language.sql.aggregate import Grouping
+    from headwater.language.sql.reader import Reader
 
-COMPARISONS: dict[type[exp.Expression], str] = {
-    exp.EQ: "=",
-    exp.NEQ: "<>",
-    exp.LT: "<",
-    exp.LTE: "<=",
-    exp.GT: ">",
-    exp.GTE: ">=",
-    exp.NullSafeEQ: "<=>",
-}
-ARITHMETIC: dict[type[exp.Expression], str] = {
-    exp.Add: "+",
-    exp.Sub: "-",
-    exp.Mul: "*",
-    exp.Div: "/",
-    exp.Mod: "%",
-    exp.IntDiv: "div",
-}
-FUNCTIONS: dict[type[exp.Expression], tuple[str, ...]] = {
-    exp.Upper: ("upper", "this"),
-    exp.Lower: ("lower", "this"),
-    exp.Length: ("length", "this"),
-    exp.Replace: ("replace", "this", "expression", "replacement"),
-    exp.StartsWith: ("startswith", "this", "expression"),
-    exp.EndsWith: ("endswith", "this", "expression"),
-    exp.Contains: ("contains", "this", "expression"),
-    exp.StrPosition: ("instr", "this", "substr"),
-    exp.Reverse: ("reverse", "this"),
-    exp.Left: ("left", "this", "expression"),
-    exp.Right: ("right", "this", "expression"),
-    exp.Repeat: ("repeat", "this", "times"),
-    exp.Abs: ("abs", "this"),
-    exp.Sign: ("sign", "this"),
-    exp.Sqrt: ("sqrt", "this"),
-    exp.Pow: ("power", "this", "expression"),
-    exp.Floor: ("floor", "this"),
-    exp.Ceil: ("ceil", "this"),
-    exp.Year: ("year", "this"),
-    exp.Quarter: ("quarter", "this"),
-    exp.Month: ("month", "this"),
-    exp.Day: ("day", "this"),
-    exp.DayOfMonth: ("day", "this"),
-    exp.DayOfWeek: ("dayofweek", "this"),
-    exp.DayOfYear: ("dayofyear", "this"),
-    exp.WeekOfYear: ("weekofyear", "this"),
-    exp.Hour: ("hour", "this"),
-    exp.Minute: ("minute", "this"),
-    exp.Second: ("second", "this"),
-    exp.AddMonths: ("add_months", "this", "expression"),
-    exp.LastDay: ("last_day", "this"),
-    exp.DateTrunc: ("trunc", "this", "unit"),
-}
-NON_DETERMINISTIC = {"rand", "randn", "random", "uuid", "shuffle", "monotonically_increasing_id"}
-TIME_OF_DAY = {"now", "current_timestamp", "current_date", "curdate", "localtimestamp"}
 NULL_OF = Const(None, VOID)
 
 
@@ -172,7 +127,7 @@ class Expressions:
     def _key(self, e: exp.Expression) -> Term:
         kind = type(e)
         if kind in COMPARISONS:
-            return self._compare(COMPARISONS[kind], e, self.key(e.this), self.key(e.expression))
+            return self.compare(COMPARISONS[kind], e, self.key(e.this), self.key(e.expression))
         if kind in ARITHMETIC:
             return self._arithmetic(ARITHMETIC[kind], e)
         if kind in FUNCTIONS:
@@ -300,12 +255,13 @@ class Expressions:
 
     # --- operators --------------------------------------------------------------------------------------
 
-    def _compare(self, op: str, e: exp.Expression, a: Term, b: Term) -> Term:
+    def compare(self, op: str, e: exp.Expression, a: Term, b: Term) -> Term:
+        """Two operands compared, cast to their common type first."""
         a, b = self._aligned(e, (a, b), keep_integral=True)
         return Call(op, (a, b))
 
     def _nullsafeneq(self, e: exp.NullSafeNEQ) -> Term:
-        return Call("not", (self._compare("<=>", e, self.key(e.this), self.key(e.expression)),))
+        return Call("not", (self.compare("<=>", e, self.key(e.this), self.key(e.expression)),))
 
     def _aligned(
         self, e: exp.Expression, terms: tuple[Term, ...], keep_integral: bool = False
@@ -394,10 +350,24 @@ class Expressions:
     def _like(self, e: exp.Like) -> Term:
         return self._negated(e, Call("like", (self.key(e.this), self.key(e.expression))))
 
+    def _ilike(self, e: exp.ILike) -> Term:
+        sides = tuple(Call("lower", (self.key(x),)) for x in (e.this, e.expression))
+        return self._negated(e, Call("like", sides))
+
+    def _escape(self, e: exp.Escape) -> Term:
+        """LIKE with an escape character of its own, in a literal pattern."""
+        inner, escape = e.this, e.expression
+        literal = isinstance(inner, exp.Like) and isinstance(inner.expression, exp.Literal)
+        if not literal or not isinstance(escape, exp.Literal):
+            return self._unsupported(e)
+        plain = inner.expression.this.replace("\\", "\\\\").replace(escape.this, "\\")
+        pattern = Const(plain, STRING)
+        return self._negated(inner, Call("like", (self.key(inner.this), pattern)))
+
     def _between(self, e: exp.Between) -> Term:
         value, low, high = (self.key(e.args[a]) for a in ("this", "low", "high"))
         both = Call(
-            "and", (self._compare(">=", e, value, low), self._compare("<=", e, value, high))
+            "and", (self.compare(">=", e, value, low), self.compare("<=", e, value, high))
         )
         return self._negated(e, both)
 
@@ -405,7 +375,7 @@ class Expressions:
         conditions, results = [], []
         for branch in e.args["ifs"]:
             if e.this is not None:
-                conditions.append(self._compare("=", branch, self.key(e.this), self.key(branch.this)))
+                conditions.append(self.compare("=", branch, self.key(e.this), self.key(branch.this)))
             else:
                 conditions.append(self.key(branch.this))
             results.append(self.key(branch.args["true"]))
@@ -421,9 +391,13 @@ class Expressions:
     def _coalesce(self, e: exp.Coalesce) -> Term:
         return Call("coalesce", self._aligned(e, tuple(map(self.key, (e.this, *e.expressions)))))
 
+    def _nvl2(self, e: exp.Nvl2) -> Term:
+        results = (self.key(e.args["true"]), self.key(e.args["false"]))
+        return case_of([Call("is_not_null", (self.key(e.this),))], list(self._aligned(e, results)))
+
     def _nullif(self, e: exp.Nullif) -> Term:
         a, b = self.key(e.this), self.key(e.expression)
-        return case_of([self._compare("=", e, a, b)], [Const(None, type_of(a)), a])
+        return case_of([self.compare("=", e, a, b)], [Const(None, type_of(a)), a])
 
     def _greatest(self, e: exp.Greatest) -> Term:
         return Call("greatest", self._aligned(e, tuple(map(self.key, (e.this, *e.expressions)))))
@@ -496,6 +470,11 @@ class Expressions:
             return Call("round", (value, n), bounded(t.precision - t.scale + 1 + places, places))
         return Call("round", (value, n))
 
+    def _arraysize(self, e: exp.ArraySize) -> Term:
+        array = self.key(e.this)
+        count = cast_to(Box(Sum(Unbox(array))), INTEGER)
+        return case_of([Call("is_null", (array,))], [Const(None, INTEGER), count])
+
     def _anonymous(self, e: exp.Anonymous) -> Term:
         name = e.name.lower()
         if name in SCALARS and name[0].isalpha():
@@ -548,7 +527,7 @@ class Expressions:
         if isinstance(a, exp.Tuple) and isinstance(b, exp.Tuple):
             pairs = zip(a.expressions, b.expressions, strict=True)
             return Call("and", tuple(self._equal(e, x, y) for x, y in pairs))
-        return self._compare("=", e, self.key(a), self.key(b))
+        return self.compare("=", e, self.key(a), self.key(b))
 
     def _matches(self, e: exp.In, test: Callable[[Term], Term]) -> Term:
         """How many rows of the subquery pass a test of their equality with the left side."""
@@ -566,7 +545,7 @@ class Expressions:
                 hint="select as many columns as stand on the left",
             )
         tests = tuple(
-            self._compare("=", e, self.key(v), c) for v, c in zip(values, columns, strict=True)
+            self.compare("=", e, self.key(v), c) for v, c in zip(values, columns, strict=True)
         )
         condition = tests[0] if len(tests) == 1 else Call("and", tests)
         return For(row, bag, Pred(test(condition)))
@@ -575,42 +554,3 @@ class Expressions:
 def _not_false(condition: Term) -> Term:
     """A comparison that is true or NULL."""
     return Call("coalesce", (condition, Const(True, BOOLEAN)))
-
-
-def case_of(conditions: list[Term], results: list[Term]) -> Term:
-    """CASE WHEN c THEN r ... ELSE r END."""
-    args: list[Term] = []
-    for c, r in zip(conditions, results, strict=False):
-        args += [c, r]
-    return Call("case", (*args, results[-1]))
-
-
-def cast_to(term: Term, target: KeyType) -> Term:
-    """The term as a value of another type; a NULL literal just takes it."""
-    t = type_of(term)
-    if t == target:
-        return term
-    if t == VOID and isinstance(term, Const):
-        return Const(None, target)
-    if isinstance(term, Const) and term.value is not None and isinstance(target, Base):
-        if isinstance(t, Base) and t.name in INTEGRAL and target.name in INTEGRAL:
-            return Const(term.value, target)
-    return Call("cast", (term,), target)
-
-
-def decimal_literal(value: Decimal) -> Const:
-    """A decimal constant with the least precision and scale that hold it."""
-    exponent = value.as_tuple().exponent
-    assert isinstance(exponent, int)
-    scale = max(0, -exponent)
-    digits = len(value.as_tuple().digits)
-    return Const(value, decimal(max(digits, scale, 1), scale))
-
-
-def as_decimal_literal(term: Term) -> Term:
-    """An integer constant beside a decimal counts with its own digits, not with its type's."""
-    t = type_of(term)
-    if isinstance(term, Const) and isinstance(t, Base) and t.name in INTEGRAL and term.value is not None:
-        return decimal_literal(Decimal(term.value))
-    return term
-

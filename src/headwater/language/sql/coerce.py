@@ -1,0 +1,47 @@
+"""Casts and constants: operands brought to one type, as Spark's ANSI mode does it."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from headwater.calculus.check import type_of
+from headwater.calculus.terms import Call, Const, Term
+from headwater.calculus.types import INTEGRAL, VOID, Base, KeyType, decimal
+
+
+def case_of(conditions: list[Term], results: list[Term]) -> Term:
+    """CASE WHEN c THEN r ... ELSE r END."""
+    args: list[Term] = []
+    for c, r in zip(conditions, results, strict=False):
+        args += [c, r]
+    return Call("case", (*args, results[-1]))
+
+
+def cast_to(term: Term, target: KeyType) -> Term:
+    """The term as a value of another type; a NULL literal just takes it."""
+    t = type_of(term)
+    if t == target:
+        return term
+    if t == VOID and isinstance(term, Const):
+        return Const(None, target)
+    if isinstance(term, Const) and term.value is not None and isinstance(target, Base):
+        if isinstance(t, Base) and t.name in INTEGRAL and target.name in INTEGRAL:
+            return Const(term.value, target)
+    return Call("cast", (term,), target)
+
+
+def decimal_literal(value: Decimal) -> Const:
+    """A decimal constant with the least precision and scale that hold it."""
+    exponent = value.as_tuple().exponent
+    assert isinstance(exponent, int)
+    scale = max(0, -exponent)
+    digits = len(value.as_tuple().digits)
+    return Const(value, decimal(max(digits, scale, 1), scale))
+
+
+def as_decimal_literal(term: Term) -> Term:
+    """An integer constant beside a decimal counts with its own digits, not with its type's."""
+    t = type_of(term)
+    if isinstance(term, Const) and isinstance(t, Base) and t.name in INTEGRAL and term.value is not None:
+        return decimal_literal(Decimal(term.value))
+    return term
