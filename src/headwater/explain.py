@@ -2,8 +2,7 @@
 
 `explain(term)` shows the type, the normal form, the split into state and answer with the merge of each
 state, the deltas of each state down to degree 0 with their costs, and the shredded form. It only shows
-what the rules give; it decides nothing. `explain_text` starts from SQL, `explain_movies` tells the
-story of the movie example, with its data.
+what the rules give; it decides nothing.
 """
 
 from __future__ import annotations
@@ -79,7 +78,7 @@ def _deltas(part: str, term: Term) -> str:
     lines = [f"{part}:"] if part else []
     for state in split(term).states:
         for order, d in enumerate(chain(state.term, names)):
-            sign = {0: "", 1: "δ"}.get(order, f"δ^{order} ")
+            sign = ("", "δ", "δ²", "δ³")[order] if order < 4 else f"δ^{order} "
             lines.append(f"{sign}{state.var.name}   {_measures(d, names)}")
             lines.append("   " + layout(normalize(d), indent=3))
     return "\n".join(lines)

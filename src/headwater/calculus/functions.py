@@ -19,6 +19,7 @@ from headwater.calculus.scalars import (
     Scalar,
     TypeRule,
     arithmetic_type,
+    bounded,
     division_by_zero,
     fit,
     operands,
@@ -263,12 +264,25 @@ def _(r: KeyType, types: tuple[KeyType, ...], value: Any, digits: int = 0) -> An
 # --- Python's own ---------------------------------------------------------------------------------------
 
 
-@scalar("py_floordiv", arithmetic_type("%"))
+def _quotient_type(types: tuple[KeyType, ...]) -> KeyType | None:
+    """Decimals divide into whole decimals with room for the quotient's digits; the rest is as for %."""
+    whole = arithmetic_type("/")(types)
+    if isinstance(whole, Base) and whole.name == "decimal":
+        return bounded(whole.precision - whole.scale + 1, 0)
+    return arithmetic_type("%")(types)
+
+
+@scalar("py_floordiv", _quotient_type)
 def _(r: KeyType, _: Any, a: Any, b: Any) -> Any:
     if b == 0:
         raise division_by_zero()
     a, b = operands(r, a, b)
     return fit(r, a // b)
+
+
+@scalar("py_strip", lambda ts: STRING if ts == (STRING,) else None)
+def _(_r: KeyType, _: Any, s: str) -> str:
+    return s.strip()  # all white space of Unicode, where Spark's trim takes only spaces
 
 
 @scalar("py_mod", arithmetic_type("%"))

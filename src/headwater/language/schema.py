@@ -28,6 +28,7 @@ from headwater.calculus.types import (
     KeyType,
     MapType,
     RecordType,
+    Type,
     bag,
     decimal,
 )
@@ -73,6 +74,17 @@ def type_of_ddl(data_type: exp.DataType) -> KeyType:
         f"the type {data_type.sql(dialect='spark')} cannot be a column",
         hint="use a scalar type, ARRAY<...> or STRUCT<...>",
     )
+
+
+def sql_name(t: Type) -> str:
+    """A type as Spark SQL writes it."""
+    match t:
+        case Boxed(MapType(key, _)):
+            return f"array<{sql_name(key)}>"
+        case RecordType(fields):
+            return f"struct<{', '.join(f'{n}: {sql_name(f)}' for n, f in fields)}>"
+        case _:
+            return str(t)
 
 
 def columns(ddl: str) -> RecordType:

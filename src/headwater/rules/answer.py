@@ -17,6 +17,7 @@ from headwater.calculus.scalars import common_type
 from headwater.calculus.terms import (
     Apply,
     Call,
+    Each,
     Field,
     For,
     Num,
@@ -26,6 +27,7 @@ from headwater.calculus.terms import (
     Term,
     Times,
     Var,
+    change_name,
     children,
     fresh,
     rebuild,
@@ -162,7 +164,11 @@ def trace_lineage(s: Split) -> Split:
         var = Var(state.var.name, t)
         states.append(State(var, annotated))
         row = Var(fresh("t", {v.name for u in subterms(s.answer) for v in variables(u)}), t.key)
-        replaced[state.var] = For(row, var, Sng(Field(row, "key"), Num(1, INT)))
+        if isinstance(t.value, MapType):  # a map as the value stays one: it does not pair with the key
+            value = Var(change_name(row.name), t.value)
+            replaced[state.var] = Each(row, value, var, Sng(Field(row, "key"), value))
+        else:
+            replaced[state.var] = For(row, var, Sng(Field(row, "key"), Num(1, INT)))
     return Split(tuple(states), substitute(s.answer, dict(replaced)))
 
 

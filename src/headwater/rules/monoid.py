@@ -28,6 +28,7 @@ from headwater.calculus.terms import (
     For,
     Let,
     Neg,
+    Num,
     Pred,
     Record,
     Rel,
@@ -129,7 +130,7 @@ def merge(m: Monoid, x: Value, y: Value) -> Value:
             return tuple(merge(p, a, b) for p, a, b in zip(of, x, y, strict=True))
         case OuterJoin(values):
             both = {k: merge(values, a, y[k]) if k in y else a for k, a in x.items()}
-            return _kept({**both, **{k: b for k, b in y.items() if k not in x}})
+            return _kept(values, {**both, **{k: b for k, b in y.items() if k not in x}})
 
 
 def diminish(m: Monoid, x: Value, y: Value) -> Value:
@@ -146,13 +147,12 @@ def diminish(m: Monoid, x: Value, y: Value) -> Value:
         case Parts(of):
             return tuple(diminish(p, a, b) for p, a, b in zip(of, x, y, strict=True))
         case OuterJoin(values):
-            return _kept(
-                {
-                    k: diminish(values, a, y[k]) if k in y else a
-                    for k, a in x.items()
-                    if k not in y or a != y[k]
-                }
-            )
+            left = {
+                k: diminish(values, a, y[k]) if k in y else a
+                for k, a in x.items()
+                if k not in y or a != y[k]
+            }
+            return _kept(values, left)
 
 
 def diffuse(m: Monoid, x: Value, y: Value) -> Value:
@@ -161,13 +161,26 @@ def diffuse(m: Monoid, x: Value, y: Value) -> Value:
         case Parts(of):
             return tuple(diffuse(p, a, b) for p, a, b in zip(of, x, y, strict=True))
         case OuterJoin(values):
-            return _kept({k: merge(values, x[k], b) if k in x else b for k, b in y.items()})
+            return _kept(values, {k: merge(values, x[k], b) if k in x else b for k, b in y.items()})
         case _:
             return merge(m, x, y)
 
 
-def _kept(entries: dict[Any, Value]) -> RingMap:
-    return RingMap({k: v for k, v in entries.items() if v is None or not ring.is_zero(v)})
+def is_nothing(m: Monoid, value: Value) -> bool:
+    """Whether a value is the monoid's zero, so that a map has no entry for it."""
+    match m:
+        case Extreme():
+            return value is None
+        case Invariant():
+            return True  # it says nothing by itself: the parts beside it decide
+        case Parts(of):
+            return all(is_nothing(p, v) for p, v in zip(of, value, strict=True))
+        case _:
+            return ring.is_zero(value)
+
+
+def _kept(values: Monoid, entries: dict[Any, Value]) -> RingMap:
+    return RingMap({k: v for k, v in entries.items() if not is_nothing(values, v)})
 
 
 # --- inference ------------------------------------------------------------------------------------------
@@ -280,7 +293,10 @@ def monomial(term: Term) -> Monomial:
         atoms.append((term.var, term.source))
         term = term.body
     factors = list(term.factors) if isinstance(term, Times) else [term]
-    outputs = [f for f in factors if isinstance(f, Sng)] or factors[-1:]
+    values = [f for f in factors if not isinstance(f, Pred)]
+    outputs = [f for f in values if isinstance(f, Sng)] or values[-1:]
+    if not outputs:  # filters alone count the rows that pass
+        return Monomial(tuple(atoms), tuple(factors), Num(1, INT))
     factors.remove(outputs[0])
     return Monomial(tuple(atoms), tuple(factors), outputs[0])
 

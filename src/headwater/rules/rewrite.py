@@ -36,20 +36,24 @@ def rewrite(
     def visit(t: Term) -> Term:
         if t in known:
             return known[t]
-        out = rebuild(t, tuple(visit(c) for c in children(t)))
+        out, new = t, t
+        while new is not None:
+            out = rebuild(new, tuple(visit(c) for c in children(new)))
+            new = step(out)
+        known[t] = known[out] = out
+        return out
+
+    def step(before: Term) -> Term | None:
         for rule in rules:
-            new = rule(out)
-            if new is not None:
-                assert type_of(new) == type_of(out), f"{rule.__name__} changed the type of {out}"
-                steps.append(Step(rule.__name__, out, new))
+            after = rule(before)
+            if after is not None:
+                assert type_of(after) == type_of(before), f"{rule.__name__} changed a type: {before}"
+                steps.append(Step(rule.__name__, before, after))
                 if len(steps) > fuel:
                     firing = Counter(s.rule for s in steps[-100:]).most_common(3)
                     names = ", ".join(name for name, _ in firing)
                     raise RewriteDiverges(f"no fixpoint after {fuel} steps; still firing: {names}")
-                out = visit(new)
-                break
-        known[t] = out
-        known[out] = out
-        return out
+                return after
+        return None
 
     return visit(term)

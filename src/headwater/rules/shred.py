@@ -26,6 +26,7 @@ from headwater.calculus.terms import (
     Add,
     Apply,
     Box,
+    Call,
     Const,
     Dict,
     DictUnion,
@@ -37,7 +38,6 @@ from headwater.calculus.terms import (
     Neg,
     Num,
     Pointwise,
-    Pred,
     Record,
     Rel,
     Sng,
@@ -263,7 +263,7 @@ class _Shredding:
                 b, bc = self.ring(body, {**known, var: (x, _keys(sc))}, defined)
                 return For(x, s, b), _scaled(sc, bc)
             case Let(var, bound, body):
-                return self._let(term, var, bound, body, known, defined, self.ring)
+                return self._let(var, bound, body, known, defined, self.ring)
             case Unbox(key):
                 k, c = self.key(key, known, defined)
                 return (Apply(c.dictionary, k), c.content) if isinstance(c, Inner) else (Unbox(k), c)
@@ -283,8 +283,6 @@ class _Shredding:
                 f, fc = self.ring(function, known, defined)
                 a, _ = self.key(argument, known, defined)
                 return Apply(f, a), _values(fc)
-            case Pred():
-                return self._plain(term, known, defined)
             case _:
                 return self._plain(term, known, defined)
 
@@ -305,7 +303,9 @@ class _Shredding:
             case Box(inner) if isinstance(type_of(term), Boxed):
                 return self._box(inner, known, defined)
             case Let(var, bound, body):
-                return self._let(term, var, bound, body, known, defined, self.key)
+                return self._let(var, bound, body, known, defined, self.key)
+            case Call("is_null" | "is_not_null" as test, (inner,)):
+                return Call(test, (self.key(inner, known, defined)[0],)), None
             case _:
                 return self._plain(term, known, defined)
 
@@ -320,7 +320,7 @@ class _Shredding:
         return Label(index, params), Inner(Dict(index, params, flat), context)
 
     def _let(
-        self, term: Term, var: Var, bound: Term, body: Term, known: Known, defined: Defined, go: Any
+        self, var: Var, bound: Term, body: Term, known: Known, defined: Defined, go: Any
     ) -> tuple[Term, Context]:
         flat, context = (self.key if is_key(var.type) else self.ring)(bound, known, defined)
         x = Var(var.name, flat_type(var.type))

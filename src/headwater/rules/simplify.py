@@ -67,7 +67,8 @@ def add_zero(term: Term) -> Term | None:
     """a + 0 = a."""
     match term:
         case Add(terms) if any(map(is_zero, terms)):
-            return Add(tuple(t for t in terms if not is_zero(t)) or terms[:1])
+            kept = tuple(t for t in terms if not is_zero(t))
+            return Add(kept) if kept else terms[0]
     return None
 
 

@@ -43,7 +43,8 @@ from headwater.calculus.types import (
     decimal,
     is_numeric,
 )
-from headwater.errors import HeadwaterError, TypeMismatch
+from headwater.errors import HeadwaterError, QueryError, TypeMismatch
+from headwater.language.schema import sql_name
 from headwater.language.sql.coerce import case_of, cast_to
 from headwater.language.sql.expressions import Expressions
 from headwater.language.sql.scope import Rows, Scope
@@ -133,6 +134,13 @@ class Grouping:
             where = self.row.factors(node.expression.this)
             node = node.this
         name = name_of(node)
+        if isinstance(node, (exp.First, exp.Last, exp.AnyValue)):
+            raise self.reader.refuse(
+                "NON_DETERMINISTIC",
+                f"`{node.sql(dialect='spark')}` may give another row's value each time",
+                e,
+                "use min or max",
+            )
         if name is None:
             raise self.reader.refuse(
                 "AGGREGATE",
@@ -184,11 +192,11 @@ class Grouping:
             given = [*given, *(node.expressions or [])]
         for g in given:
             if next(aggregates(g), None) is not None:
-                raise self.reader.refuse(
-                    "AGGREGATE_PLACEMENT",
+                raise self.reader.error(
+                    QueryError,
                     f"`{node.sql(dialect='spark')}` aggregates an aggregate",
                     g,
-                    "aggregate in a subquery first",
+                    hint="aggregate in a subquery first",
                 )
         return [self.row.key(g) for g in given], distinct
 
@@ -211,8 +219,8 @@ class Grouping:
         if not is_numeric(type_of(arg)):
             raise self.reader.error(
                 TypeMismatch,
-                f"`{e.sql(dialect='spark')}` adds up {type_of(arg)}",
-                e,
+                f"`{e.sql(dialect='spark')}` adds up {sql_name(type_of(arg))}",
+                e.this if isinstance(e.this, exp.Expression) else e,
                 hint="sum and avg take numbers; cast first",
             )
         if distinct:

@@ -9,6 +9,23 @@ from headwater.calculus.terms import Call, Const, Term
 from headwater.calculus.types import INTEGRAL, VOID, Base, KeyType, decimal
 
 
+_NUMBERS = {*INTEGRAL, "float", "double", "decimal"}
+_MOMENTS = {"date", "timestamp", "timestamp_ntz"}
+
+
+def can_cast(source: KeyType, target: KeyType) -> bool:
+    """Whether Spark casts between two types in ANSI mode."""
+    if source in (target, VOID):
+        return True
+    if not (isinstance(source, Base) and isinstance(target, Base)):
+        return False
+    a, b = source.name, target.name
+    if "string" in (a, b):
+        return "void" not in (a, b)
+    numeric = {*_NUMBERS, "boolean"}
+    return (a in numeric and b in numeric) or (a in _MOMENTS and b in _MOMENTS)
+
+
 def case_of(conditions: list[Term], results: list[Term]) -> Term:
     """CASE WHEN c THEN r ... ELSE r END."""
     args: list[Term] = []

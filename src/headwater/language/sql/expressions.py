@@ -46,9 +46,22 @@ from headwater.calculus.types import (
     KeyType,
     RecordType,
 )
-from headwater.errors import AmbiguousColumn, IllTyped, TypeMismatch, UnknownName
-from headwater.language.schema import type_of_ddl
-from headwater.language.sql.coerce import as_decimal_literal, case_of, cast_to, decimal_literal
+from headwater.errors import (
+    AmbiguousColumn,
+    IllTyped,
+    QueryError,
+    ScalarError,
+    TypeMismatch,
+    UnknownName,
+)
+from headwater.language.schema import sql_name, type_of_ddl
+from headwater.language.sql.coerce import (
+    as_decimal_literal,
+    can_cast,
+    case_of,
+    cast_to,
+    decimal_literal,
+)
 from headwater.language.sql.functions import (
     ARITHMETIC,
     COMPARISONS,
@@ -112,7 +125,7 @@ class Expressions:
                 if type_of(condition) not in (BOOLEAN, VOID):
                     raise self.reader.error(
                         TypeMismatch,
-                        f"{self._described(e)} is {type_of(condition)}, not a condition",
+                        f"{self._described(e)} is {sql_name(type_of(condition))}, not a boolean",
                         e,
                         hint="compare it with something",
                     )
@@ -137,13 +150,16 @@ class Expressions:
         if handler is not None:
             return handler(e)
         if self.grouping is None and self.reader.is_aggregate(e):
-            raise self.reader.refuse(
-                "AGGREGATE_PLACEMENT",
-                f"the aggregate {self._described(e)} stands where rows are not grouped",
-                e,
-                "use HAVING, or aggregate in a subquery",
-            )
+            raise self._misplaced(e)
         return self._unsupported(e)
+
+    def _misplaced(self, e: exp.Expression) -> QueryError:
+        return self.reader.error(
+            QueryError,
+            f"the aggregate {self._described(e)} stands where rows are not grouped",
+            e,
+            hint="use HAVING, or aggregate in a subquery",
+        )
 
     def _described(self, e: exp.Expression) -> str:
         return f"`{e.sql(dialect='spark')}`"
@@ -171,6 +187,8 @@ class Expressions:
                 e,
                 "aggregate per group and join, or use ORDER BY with LIMIT",
             )
+        if isinstance(e, (exp.Bracket, exp.Posexplode)) or name in ("element_at", "array_position"):
+            raise self.reader.no_positions(e)
         if isinstance(e, (exp.Func, exp.Anonymous)):
             raise self.reader.error(
                 UnknownName,
@@ -216,23 +234,47 @@ class Expressions:
         except AmbiguousColumn as error:
             raise self.reader.error(AmbiguousColumn, error.what, e, hint=error.hint) from None
         if found is not None and self.grouping is not None:
-            raise self.reader.refuse(
-                "NOT_GROUPED",
+            raise self.reader.error(
+                QueryError,
                 f"{self._described(e)} is neither grouped by nor aggregated",
                 e,
-                "add it to GROUP BY, or aggregate it",
+                hint="add it to GROUP BY, or aggregate it",
             )
         if found is None and len(parts) == 1 and parts[0].lower() in self.aliases:
             aliased = self.aliases[parts[0].lower()]
             return self.key(aliased)
         if found is None:
-            raise self.reader.error(
-                UnknownName,
-                f"unknown column {self._described(e)}",
-                e,
-                hint=f"columns in scope: {', '.join(self.scope.names()) or 'none'}",
-            )
+            raise self._unknown_column(e)
         return found
+
+    def _unknown_column(self, e: exp.Column) -> UnknownName:
+        """Says which part of the name is unknown, and what exists there."""
+        head, *rest = e.parts
+        source = self.scope.source(head.name)
+        if source is not None and rest and (column := source.column(rest[0].name)) is not None:
+            kind, field = sql_name(type_of(column)), rest[1] if len(rest) > 1 else rest[0]
+            what = f"`{rest[0].name}` is {kind} and has no field `{field.name}`"
+            return self.reader.error(UnknownName, what, field)
+        if source is not None and rest:
+            known = f"columns of `{source.alias}`: {', '.join(source.columns())}"
+            what = f"unknown column `{rest[0].name}` in `{source.alias}`"
+            return self.reader.error(UnknownName, what, rest[0], hint=known)
+        column = self.scope.resolve([head.name])
+        if column is not None:
+            what = f"`{head.name}` is {sql_name(type_of(column))} and has no field `{rest[0].name}`"
+            return self.reader.error(UnknownName, what, rest[0])
+        sources = self.scope.rows.sources
+        if rest:
+            known = ", ".join(s.alias for s in sources) or "none"
+            what = f"unknown table `{head.name}`"
+            return self.reader.error(UnknownName, what, head, hint=f"tables in scope: {known}")
+        what = f"unknown column `{head.name}`"
+        if len(sources) == 1 and sources[0].alias and self.scope.parent is None:
+            known = f"columns of `{sources[0].alias}`: {', '.join(sources[0].columns())}"
+            what += f" in `{sources[0].alias}`"
+        else:
+            known = f"columns in scope: {', '.join(self.scope.names()) or 'none'}"
+        return self.reader.error(UnknownName, what, head, hint=known)
 
     def _dot(self, e: exp.Dot) -> Term:
         inner = self.key(e.this)
@@ -278,7 +320,7 @@ class Expressions:
         if common is None:
             raise self.reader.error(
                 TypeMismatch,
-                f"{self._described(e)} compares {' with '.join(str(type_of(t)) for t in terms)}",
+                f"{self._described(e)} compares {' with '.join(sql_name(type_of(t)) for t in terms)}",
                 e,
                 hint="cast the operands to a common type",
             )
@@ -411,18 +453,28 @@ class Expressions:
         target = type_of_ddl(e.to)
         inner = self.key(e.this)
         if isinstance(e.this, exp.Literal) and e.this.is_string and target != STRING:
-            value = SCALARS["cast"].apply(target, (STRING,), e.this.this)
-            return Const(value, target)
-        return cast_to(inner, target)
+            try:
+                return Const(SCALARS["cast"].apply(target, (STRING,), e.this.this), target)
+            except ScalarError as error:
+                raise self.reader.error(TypeMismatch, error.what, e.this) from error
+        return self._castable(inner, target, e)
+
+    def _castable(self, term: Term, target: KeyType, e: exp.Expression) -> Term:
+        if not can_cast(type_of(term), target):
+            what = f"{sql_name(type_of(term))} cannot be cast to {sql_name(target)}"
+            raise self.reader.error(TypeMismatch, what, e)
+        return cast_to(term, target)
 
     def _trycast(self, e: exp.TryCast) -> Term:
         if not e.args.get("safe"):  # CAST of the Spark dialect; TRY_CAST is the safe one
             return self._cast(e)
-        return Call("try_cast", (self.key(e.this),), type_of_ddl(e.to))
+        target, inner = type_of_ddl(e.to), self.key(e.this)
+        self._castable(inner, target, e)
+        return Call("try_cast", (inner,), target)
 
     def _tsordstodate(self, e: exp.TsOrDsToDate) -> Term:
         inner = self.key(e.this)
-        return inner if type_of(inner) in (DATE, VOID) else cast_to(inner, DATE)
+        return inner if type_of(inner) in (DATE, VOID) else self._castable(inner, DATE, e)
 
     def _tsordsadd(self, e: exp.TsOrDsAdd) -> Term:
         return Call("date_add", (self._as_date(self.key(e.this)), self.key(e.expression)))
@@ -480,12 +532,7 @@ class Expressions:
         if name in SCALARS and name[0].isalpha():
             return Call(name, tuple(map(self.key, e.expressions)))
         if self.grouping is None and self.reader.is_aggregate(e):
-            raise self.reader.refuse(
-                "AGGREGATE_PLACEMENT",
-                f"the aggregate {self._described(e)} stands where rows are not grouped",
-                e,
-                "use HAVING, or aggregate in a subquery",
-            )
+            raise self._misplaced(e)
         return self._unsupported(e)
 
     # --- subqueries -----------------------------------------------------------------------------------------

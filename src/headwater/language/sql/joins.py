@@ -29,6 +29,7 @@ from headwater.calculus.terms import (
 )
 from headwater.calculus.types import INT, Boxed, MapType, RecordType
 from headwater.errors import QueryError, TypeMismatch, UnknownName
+from headwater.language.schema import sql_name
 from headwater.language.sql.expressions import Expressions
 from headwater.language.sql.scope import Merged, Rows, Scope, Source, field_of
 
@@ -164,7 +165,7 @@ class FromClause:
                 raise self.reader.error(
                     QueryError,
                     f"the name `{source.alias}` stands twice in FROM",
-                    node.this,
+                    node.this.args.get("alias") or node.this,
                     hint=f"give one an alias: {source.alias} AS {source.alias}2",
                 )
 
@@ -180,9 +181,9 @@ class FromClause:
             for rows in (left, right):
                 owner = next((s for s in rows.sources if s.column(name) is not None), None)
                 if owner is None:
-                    raise self.reader.error(
-                        UnknownName, f"USING names `{name}`, which is not a column of both sides", node
-                    )
+                    at = next((i for i in node.args.get("using") or [] if i.name == name), node)
+                    what = f"USING names `{name}`, which is not a column of both sides"
+                    raise self.reader.error(UnknownName, what, at)
                 sides.append(owner.alias)
             out.append((name, sides[0], sides[1]))
         return out
@@ -221,9 +222,11 @@ class FromClause:
         outer = bool(node.args.get("outer"))
         if isinstance(function, (exp.ExplodeOuter, exp.PosexplodeOuter)):
             outer = True
-        if not isinstance(function, (exp.Explode, exp.Inline)) or isinstance(function, exp.Posexplode):
+        if isinstance(function, exp.Posexplode):
+            raise self.reader.no_positions(function)
+        if not isinstance(function, (exp.Explode, exp.Inline)):
             raise self.reader.refuse(
-                "LATERAL",
+                "LATERAL_SUBQUERY",
                 f"`{function.sql(dialect='spark')[:60]}` is not maintained as a lateral table",
                 function,
                 "explode and inline of an array are; write a join or a correlated subquery otherwise",
@@ -245,7 +248,7 @@ class FromClause:
         if not (isinstance(t, Boxed) and isinstance(t.content, MapType)):
             raise self.reader.error(
                 TypeMismatch,
-                f"`{node.sql(dialect='spark')}` explodes {t}",
+                f"`{node.sql(dialect='spark')}` explodes {sql_name(t)}",
                 node,
                 hint="explode takes an array",
             )

@@ -48,7 +48,7 @@ from headwater.errors import (
 from headwater.language.sql.aggregate import is_aggregate
 from headwater.language.sql.coerce import cast_to
 from headwater.language.sql.expressions import Expressions
-from headwater.language.schema import Schemas
+from headwater.language.schema import Schemas, sql_name
 from headwater.language.sql.scope import Rows, Scope, Source
 from headwater.language.sql.select import Select, order_keys, ranked
 
@@ -84,11 +84,16 @@ class Reader:
             span = Span(first.get("line") or 1, max(1, (first.get("col") or 1) - width + 1), width)
             what = (first.get("description") or str(e)).rstrip(".")
             raise ParseError(f"cannot read the query: {what}", text=self.text, span=span) from None
-        except sqlglot.errors.SqlglotError as e:
-            raise ParseError(f"cannot read the query: {e}", text=self.text, span=Span(1, 1)) from None
-        if len(statements) != 1:
-            count = "no query" if not statements else f"{len(statements)} statements"
-            raise ParseError(f"expected one query, found {count}", text=self.text, span=Span(1, 1))
+        except sqlglot.errors.SqlglotError:
+            # The tokenizer gives up only inside a quotation, so the last quote is where it began.
+            at = max(self.text.rfind(q) for q in "'\"`")
+            what = "cannot read the query: a quotation is not closed"
+            raise ParseError(what, text=self.text, span=self._span(at, at + 1)) from None
+        if not statements:
+            raise ParseError("the query is empty", text=self.text, span=Span(1, 1))
+        if len(statements) > 1:
+            what = f"expected one query, found {len(statements)} statements"
+            raise self.error(ParseError, what, statements[1], hint="define one view at a time")
         if not isinstance(statements[0], (exp.Query, exp.Values)):
             raise ParseError(
                 f"expected a query, found {statements[0].key.upper()}",
@@ -103,8 +108,9 @@ class Reader:
         marks = [n.meta for n in node.walk() if "start" in n.meta]
         if not marks:
             return self.span(node.parent) if node.parent is not None else Span(1, 1)
-        start = min(m["start"] for m in marks)
-        end = max(m["end"] for m in marks) + 1
+        return self._span(min(m["start"] for m in marks), max(m["end"] for m in marks) + 1)
+
+    def _span(self, start: int, end: int) -> Span:
         before = self.text[:start]
         line = before.count("\n") + 1
         column = start - (before.rfind("\n") + 1) + 1
@@ -117,6 +123,15 @@ class Reader:
     def refuse(self, reason: str, what: str, node: exp.Expression, hint: str) -> NotIncremental:
         """A refusal at a node, by a reason that has a name."""
         return NotIncremental(reason, what, text=self.text, span=self.span(node), hint=hint)
+
+    def no_positions(self, node: exp.Expression) -> NotIncremental:
+        """A refusal of what asks for an element's place: arrays are bags here."""
+        return self.refuse(
+            "ARRAY_ORDER",
+            f"`{node.sql(dialect='spark')}` asks for the position of an element, and arrays are bags",
+            node,
+            "keep the position as a field of the elements",
+        )
 
     def fresh(self, name: str) -> str:
         """A variable's name that nothing else in the query has."""
@@ -267,7 +282,7 @@ class Reader:
             if common is None:
                 raise self.error(
                     TypeMismatch,
-                    f"the column `{name}` is {t} on one side and {u} on the other",
+                    f"the column `{name}` is {sql_name(t)} on one side and {sql_name(u)} on the other",
                     node.args.get("expression") or node,
                     hint="cast one of them",
                 )
@@ -319,9 +334,9 @@ class Reader:
             return None
         if isinstance(clause.expression, exp.Literal) and clause.expression.is_int:
             return int(clause.expression.this)
-        raise self.refuse(
-            "LIMIT_EXPRESSION",
+        raise self.error(
+            QueryError,
             f"{name.upper()} takes a whole number, not `{clause.expression.sql(dialect='spark')}`",
             clause,
-            "write the number",
+            hint="write the number",
         )

@@ -78,9 +78,8 @@ class Select:
         if group is not None or any(next(aggregates(e), None) is not None for e in searched):
             return self._grouped(group, having)
         if having is not None:
-            raise self.reader.refuse(
-                "HAVING_WITHOUT_GROUP", "HAVING without groups or aggregates", having, "use WHERE"
-            )
+            what = "HAVING without groups or aggregates"
+            raise self.reader.error(QueryError, what, having, hint="use WHERE")
         return self._plain()
 
     def _refusals(self) -> None:
@@ -139,7 +138,7 @@ class Select:
 
     def _star(self, e: exp.Star, expressions: Expressions) -> list[tuple[str, Term]]:
         if expressions.grouping is not None:
-            raise self.reader.refuse("NOT_GROUPED", "* in a grouped query", e, "name the columns")
+            raise self.reader.error(QueryError, "* in a grouped query", e, hint="name the columns")
         if not self.rows.sources:
             raise self.reader.error(QueryError, "* without a FROM clause", e)
         left_out = {c.name.lower() for c in e.args.get("except_") or e.args.get("except") or []}
@@ -153,7 +152,7 @@ class Select:
                 UnknownName, f"unknown table `{e.table}`", e, hint=f"tables in scope: {known}"
             )
         if expressions.grouping is not None:
-            raise self.reader.refuse("NOT_GROUPED", "* in a grouped query", e, "name the columns")
+            raise self.reader.error(QueryError, "* in a grouped query", e, hint="name the columns")
         return [(n, t) for n in source.columns() if (t := source.column(n)) is not None]
 
     def _unique(self, items: list[tuple[str, Term]]) -> list[tuple[str, Term]]:

@@ -23,12 +23,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from headwater.calculus.check import check, type_of
-from headwater.calculus.terms import Let, Rel, Term, Var
+from headwater.calculus.terms import Let, Rel, Term, Var, subterms
 from headwater.calculus.types import MapType
-from headwater.errors import NotIncremental, UnknownName
-from headwater.language.expressions import Reader
-from headwater.language.operators import as_bag, is_collection, kind
-from headwater.language.reading import Scope, Source
+from headwater.errors import NotIncremental, TypeMismatch, UnknownName
+from headwater.language.comprehension.expressions import Reader
+from headwater.language.comprehension.operators import EMPTY, as_bag, is_collection, kind
+from headwater.language.comprehension.reading import Scope, Source
 
 ASSIGN = "bind names once, `name = expression`, and return one expression of them"
 
@@ -72,6 +72,7 @@ class Query:
                     )
         scope = Scope({n: Rel(n, schemas[n]) for n in self.inputs}, frozenset(self.inputs))
         term = _body(definition, Reader(source, _outside(self.__wrapped__)), scope)
+        _untyped(term, definition, source)
         check(term, schemas)
         return term
 
@@ -141,7 +142,7 @@ def _body(definition: ast.FunctionDef, reader: Reader, scope: Scope) -> Term:
                     ast.Assign(targets=[ast.Name(id=name)], value=value)
                     | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
                 ):
-                    bound = reader.value(value, scope)
+                    bound = reader.term(value, scope)
                     var = scope.variable(name, type_of(bound))
                     lets.append((var, bound))
                     scope = scope.bind(var, {name: var})
@@ -161,6 +162,17 @@ def _body(definition: ast.FunctionDef, reader: Reader, scope: Scope) -> Term:
         raise NotIncremental("UNSUPPORTED_SYNTAX", "a query returns a collection", hint=ASSIGN)
 
 
+def _untyped(term: Term, definition: ast.FunctionDef, source: Source) -> None:
+    """An empty list must have met a list that gave it a type."""
+    if EMPTY in subterms(term):
+        lists = [n for n in ast.walk(definition) if isinstance(n, ast.List) and not n.elts]
+        with source.at(lists[0] if lists else definition):
+            raise TypeMismatch(
+                "an empty list has no type here",
+                hint="an empty list that has one: [x for x in xs if False]",
+            )
+
+
 def _statements(definition: ast.FunctionDef) -> Iterator[ast.stmt]:
     """The body without its docstring."""
     body = definition.body
@@ -170,21 +182,19 @@ def _statements(definition: ast.FunctionDef) -> Iterator[ast.stmt]:
 def _returned(value: ast.expr, reader: Reader, scope: Scope) -> Term:
     if isinstance(value, ast.GeneratorExp):
         return reader.bag(value, scope)
-    term = reader.value(value, scope)
+    term = reader.term(value, scope)
     t = type_of(term)
     if not is_collection(t):
         with reader.source.at(value):
             raise NotIncremental(
                 "NOT_A_COLLECTION",
                 f"a query returns a collection, and this is {kind(t)}",
-                hint=f"return a list with one row, such as {_wrapped(value)}",
+                hint=f"return a list with one row: {_wrapped(value, reader.source.shown(value))}",
             )
     return as_bag(term)
 
 
-def _wrapped(value: ast.expr) -> str:
-    text = ast.unparse(value)
-    text = text if len(text) <= 40 else "..."
+def _wrapped(value: ast.expr, text: str) -> str:
     return f"[{text}]" if isinstance(value, (ast.Dict, ast.Tuple)) else f'[{{"total": {text}}}]'
 
 

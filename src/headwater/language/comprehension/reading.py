@@ -34,6 +34,11 @@ class Source:
         end = node.end_col_offset if ends_here else len(row)  # type: ignore[attr-defined]
         return Span(line, len(row[:start].decode()) + 1, max(1, len(row[start:end].decode())))
 
+    def shown(self, node: ast.AST, otherwise: str = "...") -> str:
+        """The text of a node as it is written, if it is short."""
+        text = ast.get_source_segment(self.text, node) or ""
+        return text if len(text) <= 40 and "\n" not in text else otherwise
+
     @contextmanager
     def at(self, node: ast.AST) -> Iterator[None]:
         """Errors that have no place yet arose in this node."""
@@ -73,7 +78,7 @@ class Expressions(Protocol):
 
     source: Source
 
-    def value(self, e: ast.expr, scope: Scope) -> Term:
+    def term(self, e: ast.expr, scope: Scope) -> Term:
         """An expression as a key or a collection."""
 
     def key(self, e: ast.expr, scope: Scope) -> Term:

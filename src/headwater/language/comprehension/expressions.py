@@ -31,8 +31,8 @@ from headwater.calculus.types import (
     is_numeric,
 )
 from headwater.errors import NotIncremental, TypeMismatch, UnknownName
-from headwater.language.calls import arguments, integer, read_call
-from headwater.language.operators import (
+from headwater.language.comprehension.calls import arguments, integer, read_call
+from headwater.language.comprehension.operators import (
     EMPTY,
     NONE_OF_THEM,
     ONE,
@@ -53,7 +53,7 @@ from headwater.language.operators import (
     product,
     together,
 )
-from headwater.language.reading import MISSING, Emit, Scope, Source
+from headwater.language.comprehension.reading import MISSING, Emit, Scope, Source
 
 ORDERINGS = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
 ARITHMETIC = {
@@ -76,26 +76,15 @@ class Reader:
     # --- keys and collections --------------------------------------------------------------------
 
     def term(self, e: ast.expr, scope: Scope) -> Term:
-        """An expression as a key or a collection; the empty list has no type yet."""
+        """An expression as a key or a collection."""
         with self.source.at(e):
             out = self._term(e, scope)
             type_of(out)
             return out
 
-    def value(self, e: ast.expr, scope: Scope) -> Term:
-        """An expression as a key or a collection that has a type."""
-        out = self.term(e, scope)
-        if out == EMPTY:
-            with self.source.at(e):
-                raise TypeMismatch(
-                    "an empty list has no type here",
-                    hint="an empty list that has one: [x for x in xs if False]",
-                )
-        return out
-
     def key(self, e: ast.expr, scope: Scope) -> Term:
         """An expression as a key; a collection is boxed."""
-        return as_key(self.value(e, scope))
+        return as_key(self.term(e, scope))
 
     def bag(self, e: ast.expr, scope: Scope) -> Term:
         """What a loop or an aggregate runs over; generators and tuples are collections here."""
@@ -112,9 +101,9 @@ class Reader:
                     rows = together([Sng(self.key(x, scope), ONE) for x in elts])
                     return self.unique(rows, elts[0])
                 case ast.Tuple():
-                    return self.value(ast.copy_location(ast.List([]), e), scope)
+                    return EMPTY
                 case _:
-                    return as_bag(self.value(e, scope))
+                    return as_bag(self.term(e, scope))
 
     def collect(self, e: ast.expr, scope: Scope, emit: Emit) -> Term:
         """The sum of what is emitted for each element of a collection."""
@@ -197,7 +186,11 @@ class Reader:
             if quantified is not None:
                 count, there = quantified
                 return [Not(Not(count)) if there else Not(count)]
-            return [Pred(self.condition(e, scope))]
+            match self.condition(e, scope):
+                case Call("and", parts):  # tuples are equal where all of their fields are
+                    return [Pred(p) for p in parts]
+                case condition:
+                    return [Pred(condition)]
 
     def _holds(self, e: ast.expr, scope: Scope) -> Term:
         """1 where a condition holds."""
@@ -242,7 +235,7 @@ class Reader:
         t = type_of(term)
         if t == BOOLEAN:
             return term
-        x = ast.unparse(e) if len(ast.unparse(e)) <= 30 else "x"
+        x = self.source.shown(e, "x")
         if is_collection(t):
             hint = f"len({x}) > 0"
         elif is_numeric(t):
@@ -251,7 +244,8 @@ class Reader:
             hint = f'{x} != ""' if t == STRING else f"{x} is not None"
         what = f"a condition is a boolean, and this is {kind(t)}"
         hint = f"write `{hint}`; to choose a value write `a if c else b`"
-        raise NotIncremental("NOT_A_BOOLEAN", what, hint=hint)
+        with self.source.at(e):
+            raise NotIncremental("NOT_A_BOOLEAN", what, hint=hint)
 
     def _compared(self, op: ast.cmpop, left: ast.expr, right: ast.expr, scope: Scope) -> Term:
         """One link of a chain of comparisons."""

@@ -19,7 +19,7 @@ from functools import reduce
 from typing import Any
 
 from headwater.calculus.check import type_of
-from headwater.calculus.scalars import EXACT, common_type, scalar
+from headwater.calculus.scalars import EXACT, common_type
 from headwater.calculus.terms import (
     Add,
     Box,
@@ -72,11 +72,6 @@ _TWO_VALUED = frozenset(("<=>", "=", "<>", "<", "<=", ">", ">=", "is_null", "is_
     "endswith",
     "contains",
 }
-
-
-@scalar("py_strip", lambda ts: STRING if ts == (STRING,) else None)
-def _(_r: KeyType, _: Any, s: str) -> str:
-    return s.strip()  # all white space of Unicode, where Spark's trim takes only spaces
 
 
 def kind(t: Type) -> str:
@@ -218,9 +213,8 @@ def coerce(term: Term, t: KeyType | MapType) -> Term:
     if term == EMPTY:
         return Zero(t)  # type: ignore[arg-type]
     match t:
-        case MapType(key, _):
-            row = Var("row", source.key)
-            return For(row, term, Sng(coerce(row, key), ONE))
+        case MapType():
+            return _coerce_rows(term, t)
         case _ if source == VOID:
             return Const(None, t)
         case Boxed(MapType() as content):
@@ -232,6 +226,24 @@ def coerce(term: Term, t: KeyType | MapType) -> Term:
     if isinstance(term, (Box, Record, Var)):
         return built
     return Call("case", (Call("is_null", (term,)), Const(None, t), built))
+
+
+def _coerce_rows(rows: Term, t: MapType) -> Term:
+    """A bag in a wider type; where its rows are built, they are built in that type."""
+    match rows:
+        case Sng(key, count):
+            return Sng(coerce(key, t.key), count)
+        case Add(terms):
+            return Add(tuple(coerce(x, t) for x in terms))
+        case For(var, source, body):
+            return For(var, source, coerce(body, t))
+        case Times(factors):
+            maps = (isinstance(type_of(f), MapType) for f in factors)
+            parts = zip(factors, maps, strict=True)
+            return Times(tuple(coerce(f, t) if is_map else f for f, is_map in parts))
+        case _:
+            row = Var("row", type_of(rows).key)
+            return For(row, rows, Sng(coerce(row, t.key), ONE))
 
 
 def together(bags: list[Term]) -> Term:

@@ -17,8 +17,8 @@ from headwater.calculus.terms import Answer, Box, Call, Sum, Term, Unbox
 from headwater.calculus.types import BIGINT, BOOLEAN, DOUBLE, STRING, VOID, Base, is_numeric
 from headwater.errors import NotIncremental, TypeMismatch
 from headwater.language.functions import Function
-from headwater.language.operators import EMPTY, as_bag, common, constant, kind, numeric, product
-from headwater.language.reading import MISSING, Expressions, Scope
+from headwater.language.comprehension.operators import EMPTY, as_bag, common, constant, kind, numeric, product
+from headwater.language.comprehension.reading import MISSING, Expressions, Scope
 
 METHODS = {"upper": 0, "lower": 0, "strip": 0, "startswith": 1, "endswith": 1, "replace": 2}
 """Methods of strings, and how many arguments they are read with."""
@@ -102,7 +102,7 @@ def _function(r: Expressions, callee: Function, e: ast.Call, scope: Scope) -> Te
 
 
 def _method(r: Expressions, e: ast.Call, func: ast.Attribute, scope: Scope) -> Term:
-    owner = r.value(func.value, scope)
+    owner = r.term(func.value, scope)
     count = METHODS.get(func.attr)
     if type_of(owner) != STRING or count is None:
         what = f"{kind(type_of(owner))} has no method `{func.attr}` in queries"
@@ -138,7 +138,7 @@ def _sum(r: Expressions, e: ast.Call, scope: Scope) -> Term:
 
 def _len(r: Expressions, e: ast.Call, scope: Scope) -> Term:
     (over,) = arguments(e, 1, 1)
-    term = r.value(over, scope)
+    term = r.term(over, scope)
     return Call("length", (term,)) if type_of(term) == STRING else Box(Sum(as_bag(term)))
 
 

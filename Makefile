@@ -1,0 +1,60 @@
+# `make demo` and `make test` work from a fresh clone; every target may be run again.
+
+PY := .venv/bin/python
+MAKEFLAGS += --no-print-directory
+.DEFAULT_GOAL := help
+.PHONY: help setup java demo test test-all fuzz bench lint format golden docs lock clean
+
+help:  ## print this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: .venv/.stamp  ## create .venv with the locked dependencies
+
+.venv/.stamp: pyproject.toml constraints.txt tools/setup.sh
+	@tools/setup.sh
+	@touch $@
+
+java:  ## check for Java 17 or newer; install it where that is possible
+	@tools/java.sh
+
+demo: setup java  ## print the movie example: a query, its delta, and its shredded form
+	@$(PY) -m headwater.calculus
+
+test: setup java  ## lint, types, and all but the slow tests
+	@tools/test.sh
+
+test-all: setup java  ## the same with the slow tests
+	@tools/test.sh all
+
+fuzz: setup  ## property tests until one fails, or with FUZZ_EXAMPLES=n once
+	@tools/fuzz.sh
+
+bench: setup java  ## run the benchmarks; PART=one of them, SCALE=full for the large sizes
+	@if [ -f benchmarks/__main__.py ]; then \
+	  $(PY) -m benchmarks $(PART) $(if $(SCALE),--scale $(SCALE)); \
+	else \
+	  echo "No benchmark is part of this version."; \
+	fi
+
+lint: setup  ## check the format, the lint rules and the types
+	@$(PY) -m ruff format --check --quiet . || { echo "Some files are not formatted: run 'make format'."; exit 1; }
+	@$(PY) -m ruff check --quiet .
+	@$(PY) -m mypy --no-error-summary
+
+format: setup  ## format the code and sort the imports
+	@$(PY) -m ruff check --quiet --fix-only .
+	@$(PY) -m ruff format --quiet .
+
+golden: setup  ## rewrite the golden files; read the diff
+	@$(PY) -m pytest tests/test_golden.py --golden
+
+docs: setup  ## build the API reference from the docstrings into build/docs
+	@$(PY) -W "ignore:Error parsing type annotation" -m pdoc --output-directory build/docs headwater
+	@echo "build/docs/index.html"
+
+lock: setup  ## resolve the newest allowed dependencies anew and write constraints.txt
+	@tools/lock.sh
+
+clean:  ## remove what the other targets made, except .venv
+	@rm -rf build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache spark-warehouse metastore_db derby.log
+	@find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +

@@ -1,0 +1,23 @@
+"""Options and profiles of the test suite.
+
+`--golden` rewrites the golden files instead of comparing with them. The profile `fuzz` draws as many
+examples for each law as FUZZ_EXAMPLES says, and remembers failures like the other one.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# A first example may import modules, and two cores are shared, so time is no measure of an example.
+settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "fuzz", settings.get_profile("default"), max_examples=int(os.environ.get("FUZZ_EXAMPLES", "2000"))
+)
+settings.load_profile("default")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--golden", action="store_true", help="rewrite the golden files; read the diff")
