@@ -12,12 +12,18 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 # A first example may import modules, and two cores are shared, so time is no measure of an example.
-settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile(
-    "fuzz", settings.get_profile("default"), max_examples=int(os.environ.get("FUZZ_EXAMPLES", "2000"))
+    "default", max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile(
+    "fuzz",
+    settings.get_profile("default"),
+    max_examples=int(os.environ.get("FUZZ_EXAMPLES", "2000")),
 )
 settings.load_profile("default")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--golden", action="store_true", help="rewrite the golden files; read the diff")
+    parser.addoption(
+        "--golden", action="store_true", help="rewrite the golden files; read the diff"
+    )

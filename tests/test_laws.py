@@ -7,6 +7,7 @@ often as not. `make fuzz` runs them for as long as wanted.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import pytest
@@ -122,7 +123,7 @@ def test_higher_order_deltas_refresh_each_other(case: Case, pick: Pick) -> None:
     changes = dict(case.changes)
     for level in range(2, len(terms)):
         changes |= {change_name(n, level): value(t, pick, 3) for n, t in case.inputs.items()}
-    for level, (lower, higher) in enumerate(zip(terms, terms[1:], strict=False), start=1):
+    for level, (lower, higher) in enumerate(pairwise(terms), start=1):
         moved = {n: ring.add(v, changes[change_name(n, level)]) for n, v in case.old.items()}
         refreshed = ring.add(
             interpret(lower, {**case.old, **changes}), interpret(higher, {**case.old, **changes})

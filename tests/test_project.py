@@ -46,7 +46,7 @@ HOSTS = {
 }
 ABSOLUTE = re.compile(
     r"(?<![\w.~$)}\]*-])/(?:home|root|Users|tmp|work|opt|usr|var|etc|mnt|srv|private|data)/\w"
-    r"|\b[A-Za-z]:\\\w"
+    r"|\b[A-Za-z]:\\[A-Za-z]\w+"
     r"|\bfile:///\w"
 )
 HOST = re.compile(r"\b(?:https?|ftp|ssh|jdbc:\w+|spark)://(?:[^/\s@]*@)?([\w.-]+)")

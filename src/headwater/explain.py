@@ -57,7 +57,9 @@ def _split(part: str, term: Term) -> str:
         lines.append(f"h  {state.var.name} := {layout(state.term, indent=8)}")
         lines.append(f"   {state.var.name} : {state.var.type}")
         if isinstance(merge, NotHomomorphic):
-            lines.append("   no merge of its own (joins inputs that change): maintained by its deltas")
+            lines.append(
+                "   no merge of its own (joins inputs that change): maintained by its deltas"
+            )
         else:
             lines.append(f"   merge {merge.monoid}")
     lines.append(f"a  {layout(whole.answer, indent=3)}")

@@ -37,9 +37,7 @@ def related(M: Any) -> Any:
         {
             "name": m.name,
             "related": [
-                m2.name
-                for m2 in M
-                if m.name != m2.name and (m.gen == m2.gen or m.dir == m2.dir)
+                m2.name for m2 in M if m.name != m2.name and (m.gen == m2.gen or m.dir == m2.dir)
             ],
         }
         for m in M

@@ -27,7 +27,9 @@ def main(arguments: list[str] | None = None) -> int:
     )
     options = parser.parse_args(arguments)
     try:
-        print(explain(read_sql(options.query, schemas(options.schema))) if options.query else story())
+        print(
+            explain(read_sql(options.query, schemas(options.schema))) if options.query else story()
+        )
     except HeadwaterError as e:
         print(e, file=sys.stderr)
         return 1

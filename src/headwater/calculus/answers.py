@@ -1,7 +1,8 @@
 """Answer functions: functions of a whole ring value that are not linear in it.
 
 Each is one row of `ANSWERS`: the type of the result from the type of the argument, and the function.
-They see a bag as SQL does: a row is there when its multiplicity is positive. What a grouped answer
+They see a bag as SQL does: a row is there when its multiplicity is positive. NULL is a value like any
+other to them, the least one; a query whose min ignores NULLs leaves them out of the bag. What a grouped answer
 does is said with `each` and scalars; only what needs the whole bag at once is listed here.
 """
 
@@ -22,19 +23,19 @@ class AnswerFunction:
     """An answer: its type rule and its meaning, both given the parameters."""
 
     name: str
-    types: Callable[[Type], Type | None]
+    types: Callable[[Type, tuple[Any, ...]], Type | None]
     apply: Callable[..., Any]
     expects: str
 
 
-def _element(t: Type) -> Type | None:
+def _element(t: Type, _: tuple[Any, ...]) -> Type | None:
     return t.key if isinstance(t, MapType) and t.value == INT and isinstance(t.key, Base) else None
 
 
-def _ordered(t: Type) -> Type | None:
+def _ordered(t: Type, params: tuple[Any, ...]) -> Type | None:
     match t:
-        case MapType(RecordType((("order", RecordType()), ("row", row))), value) if value == INT:
-            return bag(row)
+        case MapType(RecordType((("order", RecordType(columns)), ("row", row))), value):
+            return bag(row) if value == INT and len(columns) == len(params[2]) else None
         case _:
             return None
 
@@ -72,8 +73,15 @@ def first(params: tuple[Any, ...], rows: RingMap) -> RingMap:
     ranked = sorted(present(rows), key=lambda k: order(k[1]))
     for i in reversed(range(len(directions))):
         descending, nulls_last = directions[i]
-        ranked.sort(key=lambda k, i=i: order(k[0][i]), reverse=descending)  # type: ignore[misc]
-        ranked.sort(key=lambda k, i=i, last=nulls_last: (k[0][i] is None) == last)  # type: ignore[misc]
+
+        def column(k: Any, i: int = i) -> Any:
+            return None if k[0] is None else k[0][i]
+
+        def absent(k: Any, column: Any = column, last: bool = nulls_last) -> bool:
+            return (column(k) is None) == last
+
+        ranked.sort(key=lambda k, column=column: order(column(k)), reverse=descending)  # type: ignore[misc]
+        ranked.sort(key=absent)
     out: dict[Any, int] = {}
     position = 0
     for key in ranked:

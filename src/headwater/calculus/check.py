@@ -61,8 +61,8 @@ from headwater.calculus.types import (
     RingType,
     Type,
     boxed,
+    is_finite,
     is_key,
-    is_scalar,
     unboxed,
 )
 from headwater.errors import IllTyped
@@ -118,6 +118,8 @@ def _map(owner: Term, term: Term) -> MapType:
 
 
 def _same(owner: Term, terms: tuple[Term, ...]) -> Any:
+    if not terms:
+        raise _fail(owner, "at least one term", "none")
     first = _ring(owner, terms[0])
     for other in terms[1:]:
         if (t := _ring(owner, other)) != first:
@@ -132,57 +134,51 @@ def _bound(owner: Term, var: Var, t: Type) -> None:
 
 def times_type(a: RingType, b: RingType) -> RingType | None:
     """The type of a · b: numbers promote, numbers scale products and maps, maps pair their keys."""
-    if isinstance(a, FunType) or isinstance(b, FunType):
-        f, other = (a, b) if isinstance(a, FunType) else (b, a)
-        inner = None if isinstance(other, (FunType, MapType)) else times_type(f.result, other)
-        return inner and FunType(f.argument, inner)
-    if isinstance(a, MapType) or isinstance(b, MapType):
-        if isinstance(a, MapType) and isinstance(b, MapType):
-            inner = times_type(a.value, b.value)
-            return inner and MapType(RecordType((("_1", a.key), ("_2", b.key))), inner)
-        m, other = (a, b) if isinstance(a, MapType) else (b, a)
-        inner = times_type(m.value, other)  # type: ignore[union-attr]
-        return inner and MapType(m.key, inner)  # type: ignore[union-attr]
-    if isinstance(a, ProductType) or isinstance(b, ProductType):
-        if isinstance(a, ProductType) and isinstance(b, ProductType):
-            names = tuple(n for n, _ in a.fields)
-            if names != tuple(n for n, _ in b.fields):
+    if _rank(b) > _rank(a):
+        a, b = b, a
+    match a:
+        case FunType(argument, result):
+            inner = None if isinstance(b, (FunType, MapType)) else times_type(result, b)
+            return inner and FunType(argument, inner)
+        case MapType(key, value) if isinstance(b, MapType):
+            inner = times_type(value, b.value)
+            return inner and MapType(RecordType((("_1", key), ("_2", b.key))), inner)
+        case MapType(key, value):
+            inner = times_type(value, b)
+            return inner and MapType(key, inner)
+        case ProductType(fields):
+            others = b.fields if isinstance(b, ProductType) else tuple((n, b) for n, _ in fields)
+            if [n for n, _ in fields] != [n for n, _ in others]:
                 return None
-            parts = [times_type(x, y) for (_, x), (_, y) in zip(a.fields, b.fields, strict=True)]
-        else:
-            product, other = (a, b) if isinstance(a, ProductType) else (b, a)
-            assert isinstance(product, ProductType)
-            names = tuple(n for n, _ in product.fields)
-            parts = [times_type(t, other) for _, t in product.fields]
-        if any(p is None for p in parts):
-            return None
-        return ProductType(tuple((n, p) for n, p in zip(names, parts, strict=True) if p is not None))
-    if REAL in (a, b):
-        return REAL
-    if isinstance(a, Exact) or isinstance(b, Exact):
-        return Exact(sum(t.scale for t in (a, b) if isinstance(t, Exact)))
-    return INT
+            parts = [(n, times_type(t, u)) for (n, t), (_, u) in zip(fields, others, strict=True)]
+            known = tuple((n, t) for n, t in parts if t is not None)
+            return ProductType(known) if len(known) == len(parts) else None
+        case _ if REAL in (a, b):
+            return REAL
+        case _ if isinstance(a, Exact) or isinstance(b, Exact):
+            return Exact(sum(t.scale for t in (a, b) if isinstance(t, Exact)))
+        case _:
+            return INT
+
+
+def _rank(t: RingType) -> int:
+    """How much structure a ring has: what has more is scaled by what has less."""
+    return {FunType: 3, MapType: 2, ProductType: 1}.get(type(t), 0)
 
 
 def _product(owner: Term, factors: tuple[Term, ...]) -> RingType:
+    """The type of a product: the keys of several maps pair, everything else scales."""
     types = [_ring(owner, f) for f in factors]
     maps = [t for t in types if isinstance(t, MapType)]
-    out: RingType | None = INT
-    for t in types if len(maps) <= 1 else [t for t in types if not isinstance(t, MapType)]:
-        out = times_type(out, t)
-        if out is None:
-            raise _fail(owner, "rings that can be multiplied", " · ".join(map(str, types)))
-    if len(maps) > 1:
-        value: RingType | None = INT
-        for m in maps:
-            value = value and times_type(value, m.value)
-        value = value and out and times_type(value, out)
-        if value is None:
-            raise _fail(owner, "rings that can be multiplied", " · ".join(map(str, types)))
-        key = RecordType(tuple((f"_{i + 1}", m.key) for i, m in enumerate(maps)))
-        return MapType(key, value)
-    assert out is not None
-    return out
+    if not types or (maps and any(isinstance(t, FunType) for t in types)):
+        raise _fail(owner, "factors that can be multiplied", " · ".join(map(str, types)) or "none")
+    out: RingType = INT
+    for t in types:
+        paired = isinstance(t, MapType) and len(maps) > 1
+        out = _multiplied(owner, out, t.value if paired else t)
+    if len(maps) < 2:
+        return out
+    return MapType(RecordType(tuple((f"_{i + 1}", m.key) for i, m in enumerate(maps))), out)
 
 
 def _multiplied(owner: Term, a: RingType, b: RingType) -> RingType:
@@ -202,14 +198,13 @@ def _collected(owner: Term, values: RingType, body: RingType) -> RingType:
 def _call(term: Call) -> Type:
     types = tuple(_key(term, a) for a in term.args)
     row = SCALARS.get(term.function)
-    if term.returns is not None:
-        return term.returns
     if row is None:
-        raise _fail(term, "a declared type for an unlisted function", term.function)
-    try:
-        out = row.types(types)
-    except (ValueError, IndexError):  # a wrong number of arguments
-        out = None
+        if term.returns is None:
+            raise _fail(term, "a declared type for an unlisted function", term.function)
+        return term.returns
+    if not row.takes(len(types)):
+        raise _fail(term, f"{row.counted()} of {term.function}", str(len(types)))
+    out = term.returns or row.types(types)
     if out is None:
         raise _fail(term, f"arguments that {term.function} takes", ", ".join(map(str, types)))
     return out
@@ -259,7 +254,7 @@ def _each(term: Each) -> Type:
 
 def _answer(term: Answer) -> Type:
     row, t = ANSWERS[term.function], _ring(term, term.term)
-    out = row.types(t)
+    out = row.types(t, term.params)
     if out is None:
         raise _fail(term, row.expects, t)
     return out
@@ -303,11 +298,11 @@ def _type_of(term: Term) -> Type:
                 raise _fail(term, f"a condition for `{condition}`", t)
             return INT
         case Not(inner):
-            if isinstance(t := _ring(term, inner), FunType):
+            if not is_finite(t := _ring(term, inner)):
                 raise _fail(term, "a finite ring value", t)
             return INT
         case Box(inner):
-            if isinstance(t := _ring(term, inner), FunType):
+            if not is_finite(t := _ring(term, inner)):
                 raise _fail(term, "a finite ring value", t)
             return boxed(t)
         case Unbox(key):
@@ -353,6 +348,3 @@ def _pointwise(owner: Term, a: RingType, b: RingType) -> RingType:
             return MapType(k1, _multiplied(owner, v1, v2))  # type: ignore[arg-type]
         case _:
             raise _fail(owner, "maps with the same keys, at least one of them finite", f"{a} * {b}")
-
-
-__all__ = ["check", "is_scalar", "times_type", "type_of"]

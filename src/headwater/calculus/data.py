@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from headwater.calculus.ring import RingMap, collect, number
+from headwater.calculus.ring import EXACT, RingMap, collect, number
 from headwater.calculus.types import Base, Boxed, MapType, ProductType, RecordType, Type
 from headwater.errors import TypeMismatch
 
@@ -21,14 +21,16 @@ def from_python(t: Type, data: Any) -> Any:
     match t:
         case MapType(key, value):
             if isinstance(data, Mapping):
-                return collect((from_python(key, k), from_python(value, v)) for k, v in data.items())
+                return collect(
+                    (from_python(key, k), from_python(value, v)) for k, v in data.items()
+                )
             return collect((from_python(key, row), 1) for row in data)
         case Boxed(content):
             return None if data is None else from_python(content, data)
         case RecordType(fields) | ProductType(fields):
             return None if data is None else tuple(_fields(fields, data))
         case Base("decimal") if data is not None:
-            return Decimal(str(data)).quantize(Decimal(1).scaleb(-t.scale))
+            return Decimal(str(data)).quantize(Decimal(1).scaleb(-t.scale), context=EXACT)
         case Base("double" | "float") if data is not None:
             return number(float(data))
         case _:

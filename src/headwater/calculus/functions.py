@@ -28,6 +28,7 @@ from headwater.calculus.scalars import (
 from headwater.calculus.types import (
     BOOLEAN,
     DATE,
+    DOUBLE,
     INTEGER,
     INTEGRAL,
     STRING,
@@ -47,7 +48,8 @@ def _strings(result: KeyType, *rest: KeyType) -> TypeRule:
     """The first arguments are strings and the others have the given types; VOID fits everywhere."""
 
     def rule(types: tuple[KeyType, ...]) -> KeyType | None:
-        wanted = (STRING,) * (len(types) - len(rest)) + rest
+        texts = len(types) - len(rest)
+        wanted = (STRING,) * texts + rest
         ok = all(
             t in (w, VOID) or (w == INTEGER and isinstance(t, Base) and t.name in INTEGRAL)
             for t, w in zip(types, wanted, strict=True)
@@ -57,8 +59,13 @@ def _strings(result: KeyType, *rest: KeyType) -> TypeRule:
     return rule
 
 
-def _string(name: str, result: KeyType, f: Callable[..., Any], *rest: KeyType) -> None:
-    SCALARS[name] = Scalar(name, _strings(result, *rest), lambda _r, _t, *values: f(*values))
+def _string(
+    name: str, result: KeyType, f: Callable[..., Any], *rest: KeyType, texts: int | None = 1
+) -> None:
+    """A function of so many strings (None: any number), then of the given types."""
+    arity = (1, None) if texts is None else (texts + len(rest), texts + len(rest))
+    apply = lambda _r, _t, *values: f(*values)  # noqa: E731
+    SCALARS[name] = Scalar(name, _strings(result, *rest), apply, True, arity)
 
 
 def substring(s: str, start: int, length: int | None = None) -> str:
@@ -88,13 +95,13 @@ _string("length", INTEGER, len)
 _string("trim", STRING, lambda s: s.strip(" "))
 _string("ltrim", STRING, lambda s: s.lstrip(" "))
 _string("rtrim", STRING, lambda s: s.rstrip(" "))
-_string("concat", STRING, lambda *parts: "".join(parts))
-_string("replace", STRING, lambda s, a, b: s.replace(a, b) if a else s)
-_string("startswith", BOOLEAN, str.startswith)
-_string("endswith", BOOLEAN, str.endswith)
-_string("contains", BOOLEAN, lambda s, t: t in s)
-_string("instr", INTEGER, lambda s, t: s.find(t) + 1)
-_string("like", BOOLEAN, like)
+_string("concat", STRING, lambda *parts: "".join(parts), texts=None)
+_string("replace", STRING, lambda s, a, b: s.replace(a, b) if a else s, texts=3)
+_string("startswith", BOOLEAN, str.startswith, texts=2)
+_string("endswith", BOOLEAN, str.endswith, texts=2)
+_string("contains", BOOLEAN, lambda s, t: t in s, texts=2)
+_string("instr", INTEGER, lambda s, t: s.find(t) + 1, texts=2)
+_string("like", BOOLEAN, like, texts=2)
 _string("reverse", STRING, lambda s: s[::-1])
 _string("left", STRING, lambda s, n: s[: max(n, 0)], INTEGER)
 _string("right", STRING, lambda s, n: s[-n:] if n > 0 else "", INTEGER)
@@ -118,7 +125,9 @@ def _moment(result: KeyType, *rest: KeyType) -> TypeRule:
 
 
 def _date(name: str, result: KeyType, f: Callable[..., Any], *rest: KeyType) -> None:
-    SCALARS[name] = Scalar(name, _moment(result, *rest), lambda _r, _t, *values: f(*values))
+    count = 1 + len(rest)
+    apply = lambda _r, _t, *values: f(*values)  # noqa: E731
+    SCALARS[name] = Scalar(name, _moment(result, *rest), apply, True, (count, count))
 
 
 def _day(d: date) -> date:
@@ -199,21 +208,60 @@ def _cast(value: Any, target: Base) -> Any:
                 raise ValueError(value)
             return bool(value)
         case "date":
-            return date.fromisoformat(value.strip()) if isinstance(value, str) else _day(value)
+            return _read_date(value) if isinstance(value, str) else _day(_moment_only(value))
         case "timestamp" | "timestamp_ntz":
             if isinstance(value, str):
-                return datetime.fromisoformat(value.strip())
-            return value if isinstance(value, datetime) else datetime(value.year, value.month, value.day)
+                return _read_timestamp(value)
+            day = _moment_only(value)
+            return day if isinstance(day, datetime) else datetime(day.year, day.month, day.day)
         case name if name in INTEGRAL:
-            if isinstance(value, str):
-                value = int(Decimal(value.strip())) if "." in value else int(value.strip())
-            return fit(target, math.trunc(value))
+            return fit(target, math.trunc(_read_number(value, r"[+-]?\d+", int)))
         case "decimal":
-            return fit(target, Decimal(value.strip()) if isinstance(value, str) else value)
+            return fit(target, _read_number(value, _DECIMAL, Decimal))
         case "double" | "float":
-            return fit(target, float(value.strip()) if isinstance(value, str) else value)
+            return fit(target, _read_number(value, rf"{_DECIMAL}|[+-]?(inf(inity)?|nan)", float))
         case _:
             return value
+
+
+_DECIMAL = r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?"
+
+
+def _read_number(value: Any, form: str, read: Callable[[str], Any]) -> Any:
+    """A number from text of the given form, spaces around it left out; other values as they are."""
+    if not isinstance(value, str):
+        return value
+    text = value.strip()
+    if not re.fullmatch(form, text, re.IGNORECASE | re.ASCII):
+        raise ValueError(value)
+    return read(text)
+
+
+def _moment_only(value: Any) -> Any:
+    if not isinstance(value, date):
+        raise ValueError(value)
+    return value
+
+
+def _read_date(text: str) -> date:
+    """yyyy, yyyy-m or yyyy-m-d, and anything after a space or a T."""
+    parts = re.fullmatch(
+        r"(\d{4,})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T].*)?)?)?", text.strip(), re.ASCII
+    )
+    if parts is None:
+        raise ValueError(text)
+    return date(int(parts[1]), int(parts[2] or 1), int(parts[3] or 1))
+
+
+def _read_timestamp(text: str) -> datetime:
+    """A date, and perhaps a time of day to the microsecond; no zone."""
+    form = r"([\d-]+)(?:[ T](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,6})\d*)?)?)?"
+    parts = re.fullmatch(form, text.strip(), re.ASCII)
+    if parts is None:
+        raise ValueError(text)
+    day, micros = _read_date(parts[1]), (parts[5] or "").ljust(6, "0")
+    hour, minute, second = (int(parts[i] or 0) for i in (2, 3, 4))
+    return datetime(day.year, day.month, day.day, hour, minute, second, int(micros))
 
 
 def _as_text(value: Any) -> str:
@@ -242,7 +290,9 @@ def _double_text(value: float) -> str:
     return f"{'-' if sign else ''}{shown[0]}.{shown[1:] or '0'}E{exponent + len(digits) - 1}"
 
 
-SCALARS["cast"] = Scalar("cast", lambda _: None, lambda r, ts, v: cast(v, ts[0], r))
+SCALARS["cast"] = Scalar(
+    "cast", lambda _: None, lambda r, ts, v: cast(v, ts[0], r), strict=True, arity=(1, 1)
+)
 
 
 @scalar("try_cast", lambda _: None)
@@ -253,7 +303,7 @@ def _(r: KeyType, types: tuple[KeyType, ...], value: Any) -> Any:
         return None
 
 
-@scalar("round", lambda ts: ts[0] if is_numeric(ts[0]) else None)
+@scalar("round", lambda ts: DOUBLE if ts[0] == VOID else ts[0] if is_numeric(ts[0]) else None)
 def _(r: KeyType, types: tuple[KeyType, ...], value: Any, digits: int = 0) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return value

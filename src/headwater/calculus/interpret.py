@@ -71,6 +71,8 @@ class _Evaluation:
             case Zero(t):
                 return ring.zero(t)
             case Var(name):
+                if name not in scope:
+                    raise NotInterpretable(f"the variable `{name}` has no value")
                 return scope[name]
             case Rel(name):
                 if name not in self.inputs:
@@ -86,8 +88,8 @@ class _Evaluation:
                 return ring.collect([(self.value(key, scope), self.value(value, scope))])
             case Add(terms):
                 out = self.value(terms[0], scope)
-                for t in terms[1:]:
-                    out = ring.add(out, self.value(t, scope))
+                for other in terms[1:]:
+                    out = ring.add(out, self.value(other, scope))
                 return out
             case Neg(inner):
                 return ring.neg(self.value(inner, scope))

@@ -38,13 +38,15 @@ def layout(term: Term, width: int = 100, indent: int = 0) -> str:
             return f"dict {quoted(index)}({listed}) ↦{pad}{inner(body)}"
         case Add(terms):
             return ("\n" + " " * indent).join(
-                f"{'+ ' if i else '  '}{_operand(t, width, indent + 2)}" for i, t in enumerate(terms)
+                f"{'+ ' if i else '  '}{_operand(t, width, indent + 2)}"
+                for i, t in enumerate(terms)
             )
         case Neg(t):
             return f"-{_operand(t, width, indent + 1)}"
         case Times(factors):
             return pad.join(
-                f"{'· ' if i else ''}{_operand(f, width, indent + 4)}" for i, f in enumerate(factors)
+                f"{'· ' if i else ''}{_operand(f, width, indent + 4)}"
+                for i, f in enumerate(factors)
             )
         case Sng(Record(fields) as key, value) if len(show(key)) + indent > width:
             lines = f",{pad} ".join(f"{n}: {layout(t, width, indent + 4)}" for n, t in fields)

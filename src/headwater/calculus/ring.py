@@ -11,13 +11,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any, NamedTuple, TypeAlias
 
 from headwater.calculus.types import Exact, FunType, IntType, MapType, ProductType, RealType, Type
 from headwater.errors import InconsistentShredding, LabelConflict, NotInterpretable
 
 Value: TypeAlias = Any
+
+EXACT = Context(prec=200, rounding=ROUND_HALF_UP)
+"""Decimals of the calculus are exact: more digits than any sum of them has."""
 
 
 class RingMap(dict[Any, Any]):
@@ -33,7 +36,7 @@ class RingMap(dict[Any, Any]):
 class LabelValue(NamedTuple):
     """A label: its static index and the values that determine the bag it names."""
 
-    index: str
+    index: str  # type: ignore[assignment]  # hides tuple.index, which labels have no use for
     args: tuple[Any, ...]
 
 
@@ -143,6 +146,8 @@ def add(a: Value, b: Value) -> Value:
         return Dictionary(lambda x: add(a(x), b(x)), lambda x: a.defines(x) or b.defines(x))
     if isinstance(a, Function):
         return Function(lambda x: add(a(x), b(x)))
+    if isinstance(a, Decimal) or isinstance(b, Decimal):
+        return EXACT.add(Decimal(a), Decimal(b))
     return number(a + b)
 
 
@@ -165,20 +170,22 @@ def scale(a: Value, b: Value) -> Value:
         return collect((k, scale(v, b)) for k, v in a.items())
     if isinstance(b, RingMap):
         return collect((k, scale(a, v)) for k, v in b.items())
-    if isinstance(a, tuple) and isinstance(b, tuple):
-        return tuple(scale(x, y) for x, y in zip(a, b, strict=True))
-    if isinstance(a, tuple):
-        return tuple(scale(x, b) for x in a)
-    if isinstance(b, tuple):
-        return tuple(scale(a, y) for y in b)
     if isinstance(a, Dictionary):
         return Dictionary(lambda x: times((a(x), b)), a.defines)
     if isinstance(a, Function):
         return Function(lambda x: times((a(x), b)))
     if isinstance(b, Function):
         return scale(b, a)
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return tuple(times(pair) for pair in zip(a, b, strict=True))
+    if isinstance(a, tuple):
+        return tuple(scale(x, b) for x in a)
+    if isinstance(b, tuple):
+        return tuple(scale(a, y) for y in b)
     if isinstance(a, float) or isinstance(b, float):
         return number(float(a) * float(b))
+    if isinstance(a, Decimal) or isinstance(b, Decimal):
+        return EXACT.multiply(Decimal(a), Decimal(b))
     return a * b
 
 
@@ -225,10 +232,10 @@ def union(a: Dictionary, b: Dictionary) -> Dictionary:
     """d ∪ e: defined where either is, and the same where both are, else `LabelConflict`."""
 
     def lookup(label: Value) -> Value:
-        if not b.defines(label):
+        if not defines(b, label):
             return a(label)
         right = b(label)
-        if a.defines(label) and a(label) != right:
+        if defines(a, label) and a(label) != right:
             raise LabelConflict(
                 f"label {label} has two definitions: {a(label)!r} and {right!r}",
                 hint="labels in both dictionaries must agree; use + to change a definition",
@@ -238,11 +245,16 @@ def union(a: Dictionary, b: Dictionary) -> Dictionary:
     if isinstance(a, FiniteDictionary) and isinstance(b, FiniteDictionary):
         # Entries are at hand, so the conflict is reported now and not at some later look-up.
         return FiniteDictionary({x: lookup(x) for x in (*a.entries, *b.entries)}, a.zero)
-    return Dictionary(lookup, lambda x: a.defines(x) or b.defines(x))
+    return Dictionary(lookup, lambda x: defines(a, x) or defines(b, x))
+
+
+def defines(d: Value, label: Value) -> bool:
+    """Whether a dictionary defines a label; a plain function of labels defines all of them."""
+    return not isinstance(d, Dictionary) or d.defines(label)
 
 
 def define(d: Value, label: Value) -> Value:
     """The definition of a label, which must be in the dictionary's support."""
-    if isinstance(d, Dictionary) and not d.defines(label):
+    if not defines(d, label):
         raise InconsistentShredding(f"label {label} has no definition")
     return apply(d, label)

@@ -8,10 +8,12 @@ it unless one is registered with `register`.
 
 from __future__ import annotations
 
+import inspect
 import math
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
@@ -39,12 +41,36 @@ TypeRule = Callable[[tuple[KeyType, ...]], KeyType | None]
 
 @dataclass(frozen=True)
 class Scalar:
-    """A scalar function: its type rule, its meaning, and whether NULL in gives NULL out."""
+    """A scalar function: its type rule, its meaning, and whether NULL in gives NULL out.
+
+    `arity` is how many arguments it takes, from ... to; None for any number.
+    """
 
     name: str
     types: TypeRule
     apply: Callable[..., Any]
     strict: bool = True
+    arity: tuple[int, int | None] = (1, None)
+
+    def takes(self, count: int) -> bool:
+        """Whether it can be called with so many arguments."""
+        least, most = self.arity
+        return least <= count and (most is None or count <= most)
+
+    def counted(self) -> str:
+        """The number of its arguments, in words."""
+        least, most = self.arity
+        if most is None:
+            return f"at least {least} arguments"
+        return f"{least} arguments" if least == most else f"{least} to {most} arguments"
+
+
+def arity_of(f: Callable[..., Any], first: int = 0) -> tuple[int, int | None]:
+    """How many positional arguments a function takes, without the first few."""
+    kinds = list(inspect.signature(f).parameters.values())[first:]
+    if any(p.kind is p.VAR_POSITIONAL for p in kinds):
+        return sum(p.default is p.empty for p in kinds) - 1 or 1, None
+    return sum(p.default is p.empty for p in kinds), len(kinds)
 
 
 SCALARS: dict[str, Scalar] = {}
@@ -56,7 +82,7 @@ def scalar(
     """Adds a row to `SCALARS`; the function gets (result type, argument types, *values)."""
 
     def add(f: Callable[..., Any]) -> Callable[..., Any]:
-        SCALARS[name] = Scalar(name, types, f, strict)
+        SCALARS[name] = Scalar(name, types, f, strict, arity_of(f, 2))
         return f
 
     return add
@@ -64,15 +90,23 @@ def scalar(
 
 def register(name: str, returns: KeyType, f: Callable[..., Any]) -> None:
     """Gives an opaque function a meaning in the interpreter: a Python function of Python values."""
-    SCALARS[name] = Scalar(name, lambda _: returns, lambda _r, _a, *values: f(*values), strict=False)
+    SCALARS[name] = Scalar(
+        name, lambda _: returns, lambda _r, _a, *values: f(*values), False, arity_of(f)
+    )
 
 
-def evaluate(name: str, result: KeyType, arg_types: tuple[KeyType, ...], args: Sequence[Any]) -> Any:
+def evaluate(
+    name: str, result: KeyType, arg_types: tuple[KeyType, ...], args: Sequence[Any]
+) -> Any:
     """The value of a listed function."""
     row = SCALARS[name]
     if row.strict and any(a is None for a in args):
         return None
-    return number(row.apply(result, arg_types, *args))
+    try:
+        return number(row.apply(result, arg_types, *args))
+    except (ArithmeticError, ValueError) as e:
+        shown = ", ".join(map(repr, args))
+        raise ScalarError(f"{name}({shown}) has no value: {e}") from e
 
 
 # --- numeric types -----------------------------------------------------------------------------------
@@ -184,7 +218,9 @@ def operands(r: KeyType, *values: Any) -> tuple[Any, ...]:
 
 
 def division_by_zero() -> ScalarError:
-    return ScalarError("division by zero", hint="guard the divisor, for example with nullif(divisor, 0)")
+    return ScalarError(
+        "division by zero", hint="guard the divisor, for example with nullif(divisor, 0)"
+    )
 
 
 @scalar("+", arithmetic_type("+"))
@@ -220,7 +256,9 @@ def _(r: KeyType, _: Any, a: Any, b: Any) -> Any:
     a, b = operands(r, a, b)
     if isinstance(a, Decimal):
         return fit(r, EXACT.remainder(a, b))
-    return math.fmod(a, b) if isinstance(a, float) else int(math.copysign(abs(a) % abs(b), a))
+    if isinstance(a, float):
+        return math.fmod(a, b)
+    return abs(a) % abs(b) * (1 if a >= 0 else -1)
 
 
 def _integral(types: tuple[KeyType, ...]) -> KeyType | None:
@@ -236,6 +274,8 @@ def _(r: KeyType, _: Any, a: int, b: int) -> Any:
 
 
 def _number(types: tuple[KeyType, ...]) -> KeyType | None:
+    if types[0] == VOID:
+        return DOUBLE
     return types[0] if is_numeric(types[0]) else None
 
 
@@ -280,7 +320,10 @@ def _(_r: KeyType, _: Any, a: Any) -> float:
 
 @scalar("power", lambda ts: DOUBLE if all(map(is_numeric, ts)) else None)
 def _(_r: KeyType, _: Any, a: Any, b: Any) -> float:
-    return float(math.pow(a, b))
+    try:
+        return float(math.pow(a, b))
+    except OverflowError:
+        return math.inf
 
 
 def extreme(pick: Callable[..., Any]) -> Callable[..., Any]:
@@ -317,10 +360,22 @@ def _comparable(types: tuple[KeyType, ...]) -> KeyType | None:
     return BOOLEAN if _all(types) is not None else None
 
 
+def promoted(value: Any, types: tuple[KeyType, ...]) -> Any:
+    """A value in the common type of the operands: a decimal beside a double is a double."""
+    common = _all(types)
+    if value is None or not isinstance(common, Base):
+        return value
+    if common.name in ("double", "float"):
+        return number(float(value))
+    if common == TIMESTAMP and not isinstance(value, datetime):
+        return datetime(value.year, value.month, value.day)
+    return value
+
+
 def _compare(name: str, test: Callable[[Any, Any], bool]) -> None:
     @scalar(name, _comparable)
-    def _(_r: KeyType, _t: Any, a: Any, b: Any) -> bool:
-        return test(order(a), order(b))
+    def _(_r: KeyType, types: tuple[KeyType, ...], a: Any, b: Any) -> bool:
+        return test(order(promoted(a, types)), order(promoted(b, types)))
 
 
 _compare("=", lambda a, b: a == b)
@@ -332,8 +387,8 @@ _compare(">=", lambda a, b: a >= b)
 
 
 @scalar("<=>", _comparable, strict=False)
-def _(_r: KeyType, _: Any, a: Any, b: Any) -> bool:
-    return order(a) == order(b)
+def _(_r: KeyType, types: tuple[KeyType, ...], a: Any, b: Any) -> bool:
+    return order(promoted(a, types)) == order(promoted(b, types))
 
 
 def _booleans(types: tuple[KeyType, ...]) -> KeyType | None:
@@ -371,14 +426,18 @@ def _(r: KeyType, _: Any, *values: Any) -> Any:
 
 
 @scalar("nullif", lambda ts: ts[0] if _all(ts) is not None else None, strict=False)
-def _(_r: KeyType, _: Any, a: Any, b: Any) -> Any:
-    return None if a is not None and b is not None and order(a) == order(b) else a
+def _(_r: KeyType, types: tuple[KeyType, ...], a: Any, b: Any) -> Any:
+    if a is None or b is None:
+        return a
+    return None if order(promoted(a, types)) == order(promoted(b, types)) else a
 
 
 def _case(types: tuple[KeyType, ...]) -> KeyType | None:
+    if len(types) % 2 == 0:
+        return None
     conditions, results = types[:-1:2], (*types[1::2], types[-1])
     return _all(results) if all(c in (BOOLEAN, VOID) for c in conditions) else None
 
 
 # `case` and `if` are evaluated by the interpreter, branch by branch, so that a guard guards.
-SCALARS["case"] = Scalar("case", _case, lambda *_: None, strict=False)
+SCALARS["case"] = Scalar("case", _case, lambda *_: None, strict=False, arity=(3, None))

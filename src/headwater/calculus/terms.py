@@ -8,7 +8,7 @@ Sums and products are n-ary, so the depth of a term is the depth of the query.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, TypeAlias, dataclass_transform
 
@@ -31,7 +31,7 @@ class Node:
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
-        if type(self) is not type(other) or self._hash != other._hash:  # type: ignore[attr-defined]
+        if type(self) is not type(other) or self._hash != other._hash:
             return False
         return bool(self._values == other._values)  # type: ignore[attr-defined]
 
@@ -391,7 +391,8 @@ def rebuild(term: Term, new: tuple[Term, ...]) -> Term:
         case Fn(var):
             return Fn(var, *new)
         case _:
-            rebuilt: Term = type(term)(*new)
+            node: Any = type(term)
+            rebuilt: Term = node(*new)
             return rebuilt
 
 
@@ -469,7 +470,7 @@ def fresh(name: str, taken: set[str] | frozenset[str]) -> str:
     return f"{stem}{n}"
 
 
-def substitute(term: Term, by: dict[Var | Rel, Term]) -> Term:
+def substitute(term: Term, by: Mapping[Any, Term]) -> Term:
     """The term with free leaves replaced, bound variables renamed where they would capture."""
     by = {k: v for k, v in by.items() if k in free(term)}
     if not by:
@@ -496,7 +497,7 @@ def substitute(term: Term, by: dict[Var | Rel, Term]) -> Term:
 
 
 def change_name(name: str, level: int = 1) -> str:
-    """ΔR, then Δ′R, Δ″R: the change of an input, and the changes that higher-order deltas read."""
+    """ΔR, then Δ′R, Δ′′R: the change of an input, and the changes that higher-order deltas read."""
     return "Δ" + "′" * (level - 1) + name
 
 

@@ -70,6 +70,7 @@ from headwater.calculus.types import (
     Exact,
     KeyType,
     RingType,
+    field_name,
     is_key,
 )
 
@@ -99,7 +100,6 @@ NAME = re.compile(r"[Δ′A-Za-z_ℓ][A-Za-z0-9_′]*(\.[A-Za-z_][A-Za-z0-9_]*)*
 """A plain name; a dotted one is an input, a function or a label: `x.a` of a variable is its field."""
 
 _BOUND = re.compile(r"[Δ′A-Za-z_ℓ][A-Za-z0-9_′]*")
-_FIELD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ATOMIC = (
     Const,
     Var,
@@ -146,11 +146,9 @@ def show(term: Term) -> str:
             return quoted(name)
         case Record(fields):
             left, right = ("{", "}") if _keyed(term) else ("⟨", "⟩")
-            return (
-                left + ", ".join(f"{quoted(n, _FIELD, ())}: {show(t)}" for n, t in fields) + right
-            )
+            return left + ", ".join(f"{field_name(n)}: {show(t)}" for n, t in fields) + right
         case Field(inner, name):
-            return f"{atom(inner)}.{quoted(name, _FIELD, ())}"
+            return f"{atom(inner)}.{field_name(name)}"
         case Call(name, args, returns):
             if infix(term):
                 return f" {name} ".join(atom(a) for a in args)

@@ -11,8 +11,15 @@ infinite maps: they can be applied and added but not iterated over.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TypeAlias
+
+
+def field_name(name: str) -> str:
+    """The name of a field as it is written: in backticks unless it is plain."""
+    plain = re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name)
+    return name if plain else "`" + name.replace("`", "``") + "`"
 
 
 @dataclass(frozen=True)
@@ -34,7 +41,7 @@ class RecordType:
     fields: tuple[tuple[str, KeyType], ...] = ()
 
     def __str__(self) -> str:
-        return "{" + ", ".join(f"{n}: {t}" for n, t in self.fields) + "}"
+        return "{" + ", ".join(f"{field_name(n)}: {t}" for n, t in self.fields) + "}"
 
 
 @dataclass(frozen=True)
@@ -88,7 +95,7 @@ class ProductType:
     fields: tuple[tuple[str, RingType], ...]
 
     def __str__(self) -> str:
-        return "⟨" + ", ".join(f"{n}: {t}" for n, t in self.fields) + "⟩"
+        return "⟨" + ", ".join(f"{field_name(n)}: {t}" for n, t in self.fields) + "⟩"
 
 
 @dataclass(frozen=True)
@@ -178,6 +185,21 @@ def has_box(t: Type) -> bool:
             return has_box(argument) or has_box(result)
         case _:
             return False
+
+
+def is_finite(t: Type) -> bool:
+    """Whether values of the type can be written out: no function is inside."""
+    match t:
+        case FunType():
+            return False
+        case RecordType(fields) | ProductType(fields):
+            return all(is_finite(f) for _, f in fields)
+        case MapType(key, value):
+            return is_finite(key) and is_finite(value)
+        case Boxed(content):
+            return is_finite(content)
+        case _:
+            return True
 
 
 def unboxed(t: KeyType) -> RingType | None:

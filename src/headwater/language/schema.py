@@ -7,6 +7,7 @@ the text; this file only maps its types.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import sqlglot
 from sqlglot import exp
@@ -37,7 +38,7 @@ from headwater.errors import ParseError
 Schemas = Mapping[str, MapType]
 
 _KINDS = exp.DataType.Type
-_SCALARS: dict[exp.DataType.Type, KeyType] = {
+_SCALARS: dict[Any, KeyType] = {
     _KINDS.BOOLEAN: BOOLEAN,
     _KINDS.TINYINT: TINYINT,
     _KINDS.SMALLINT: SMALLINT,
@@ -65,11 +66,13 @@ def type_of_ddl(data_type: exp.DataType) -> KeyType:
         return _SCALARS[kind]
     if kind == _KINDS.DECIMAL:
         sizes = [int(p.name) for p in data_type.expressions]
-        return decimal(*(sizes + [0])[:2]) if sizes else decimal(10, 0)
+        return decimal(*[*sizes, 0][:2]) if sizes else decimal(10, 0)
     if kind == _KINDS.ARRAY and data_type.expressions:
         return Boxed(bag(type_of_ddl(data_type.expressions[0])))
     if kind == _KINDS.STRUCT:
-        return RecordType(tuple((c.name, type_of_ddl(c.args["kind"])) for c in data_type.expressions))
+        return RecordType(
+            tuple((c.name, type_of_ddl(c.args["kind"])) for c in data_type.expressions)
+        )
     raise ParseError(
         f"the type {data_type.sql(dialect='spark')} cannot be a column",
         hint="use a scalar type, ARRAY<...> or STRUCT<...>",

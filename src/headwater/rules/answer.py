@@ -32,8 +32,8 @@ from headwater.calculus.terms import (
     fresh,
     rebuild,
     relations,
-    subterms,
     substitute,
+    subterms,
     variables,
 )
 from headwater.calculus.types import INT, MapType, is_key
@@ -140,7 +140,11 @@ def _correlation(
 
 
 def _tupled(parts: list[Term]) -> Term:
-    return parts[0] if len(parts) == 1 else Record(tuple((f"_{i + 1}", p) for i, p in enumerate(parts)))
+    return (
+        parts[0]
+        if len(parts) == 1
+        else Record(tuple((f"_{i + 1}", p) for i, p in enumerate(parts)))
+    )
 
 
 def trace_lineage(s: Split) -> Split:
@@ -152,8 +156,8 @@ def trace_lineage(s: Split) -> Split:
     replaced: dict[Var, Term] = {}
     for state in s.states:
         m = monomial(state.term)
-        joins = [a for a, _ in m.joins()] if isinstance(m.output, Sng) else []
-        if not joins:
+        joins = [a for a, _ in m.joins()]
+        if not joins or not isinstance(m.output, Sng):
             states.append(state)
             continue
         lineage = Record(tuple((f"j{i + 1}", a) for i, a in enumerate(joins)))
@@ -164,12 +168,14 @@ def trace_lineage(s: Split) -> Split:
         var = Var(state.var.name, t)
         states.append(State(var, annotated))
         row = Var(fresh("t", {v.name for u in subterms(s.answer) for v in variables(u)}), t.key)
-        if isinstance(t.value, MapType):  # a map as the value stays one: it does not pair with the key
+        if isinstance(
+            t.value, MapType
+        ):  # a map as the value stays one: it does not pair with the key
             value = Var(change_name(row.name), t.value)
             replaced[state.var] = Each(row, value, var, Sng(Field(row, "key"), value))
         else:
             replaced[state.var] = For(row, var, Sng(Field(row, "key"), Num(1, INT)))
-    return Split(tuple(states), substitute(s.answer, dict(replaced)))
+    return Split(tuple(states), substitute(s.answer, replaced))
 
 
 def merges(s: Split, changing: Collection[str]) -> list[Inference | NotHomomorphic]:

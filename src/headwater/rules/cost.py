@@ -42,7 +42,15 @@ from headwater.calculus.terms import (
     children,
     free,
 )
-from headwater.calculus.types import Boxed, FunType, MapType, ProductType, RecordType, Type, is_scalar
+from headwater.calculus.types import (
+    Boxed,
+    FunType,
+    MapType,
+    ProductType,
+    RecordType,
+    Type,
+    is_scalar,
+)
 
 UNBOUNDED = math.inf
 """The degree of a term that changing inputs enter other than by sums and products: no chain of deltas ends."""
@@ -224,8 +232,8 @@ def cost(term: Term, sizes: Mapping[str, Cost], known: Mapping[Var, Cost] | None
             c = of(source)
             assert isinstance(c, BagCost)
             valued = not is_scalar(type_of(source).value)
-            key = c.element[0] if valued and isinstance(c.element, tuple) else c.element
-            return scaled(c.count, cost(body, sizes, {**known, var: key}))
+            bound = c.element[0] if valued and isinstance(c.element, tuple) else c.element
+            return scaled(c.count, cost(body, sizes, {**known, var: bound}))
         case Let(var, bound, body):
             return cost(body, sizes, {**known, var: of(bound)})
         case Label():
@@ -270,5 +278,11 @@ def _product(parts: list[tuple[Cost, Any]]) -> Cost:
         out = BagCost(count, tuple(m.element for m in maps if isinstance(m, BagCost)))
     for c, t in parts:
         if not isinstance(t, MapType):
-            out = scaled(c, out) if isinstance(c, int) else scaled(out, c) if isinstance(out, int) else out
+            out = (
+                scaled(c, out)
+                if isinstance(c, int)
+                else scaled(out, c)
+                if isinstance(out, int)
+                else out
+            )
     return out

@@ -83,7 +83,17 @@ def derive(term: Term, changes: Changes, level: int = 1) -> Term | None:
     match term:
         case Var() | Rel():
             return changes[term]
-        case Neg() | Sum() | Field() | Add() | Record() | Fn() | Dict() | Differential() | DictUnion():
+        case (
+            Neg()
+            | Sum()
+            | Field()
+            | Add()
+            | Record()
+            | Fn()
+            | Dict()
+            | Differential()
+            | DictUnion()
+        ):
             return delta_linear(term, changes, level)
         case Sng():
             return delta_singleton(term, changes, level)

@@ -134,25 +134,41 @@ def merge(m: Monoid, x: Value, y: Value) -> Value:
 
 
 def diminish(m: Monoid, x: Value, y: Value) -> Value:
-    """x ⊖ y, the inverse of merge: for a map a left outer join that drops what becomes nothing."""
+    """x ⊖ y, the inverse of merge: for a map a left outer join that drops what becomes nothing.
+
+    What y has alone cannot come from a state that y is part of; it is owed, so that the law holds for
+    values with negative multiplicities too.
+    """
     match m:
         case Plus() | BagUnion():
             return ring.add(x, ring.neg(y))
         case Invariant():
             return merge(m, x, y)
+        case Extreme():
+            return inverse(m, y)
+        case Parts(of):
+            return tuple(diminish(p, a, b) for p, a, b in zip(of, x, y, strict=True))
+        case OuterJoin(values):
+            left = {k: diminish(values, a, y[k]) if k in y else a for k, a in x.items()}
+            owed = {k: inverse(values, b) for k, b in y.items() if k not in x}
+            return _kept(values, {**left, **owed})
+
+
+def inverse(m: Monoid, x: Value) -> Value:
+    """The value that merges with x to nothing."""
+    match m:
+        case Plus() | BagUnion():
+            return ring.neg(x)
+        case Parts(of):
+            return tuple(inverse(p, a) for p, a in zip(of, x, strict=True))
+        case OuterJoin(values):
+            return RingMap({k: inverse(values, a) for k, a in x.items()})
+        case Invariant():
+            return x
         case Extreme(name):
             raise NotDiminishable(
                 f"{name} has no inverse", hint="keep the group's contents and answer from them"
             )
-        case Parts(of):
-            return tuple(diminish(p, a, b) for p, a, b in zip(of, x, y, strict=True))
-        case OuterJoin(values):
-            left = {
-                k: diminish(values, a, y[k]) if k in y else a
-                for k, a in x.items()
-                if k not in y or a != y[k]
-            }
-            return _kept(values, left)
 
 
 def diffuse(m: Monoid, x: Value, y: Value) -> Value:
@@ -207,13 +223,16 @@ def infer(
 
     match term:
         case Rel() | Var():
-            return Inference(known.get(term, monoid_of(term.type)))
-        case Neg(inner) | Sum(inner) | Field(inner, _):
-            return Inference(monoid_of(type_of(term)), of(inner).assumes)
+            found = known.get(term) if isinstance(term, Var) else None
+            return Inference(found or monoid_of(term.type))
+        case Neg(part) | Sum(part) | Field(part, _):
+            return Inference(monoid_of(type_of(term)), of(part).assumes)
         case Add(terms):
             for t in terms:
                 if not _changes(t, changing, known):
-                    raise NotHomomorphic(f"`{t}` stays the same, and would be added again each time")
+                    raise NotHomomorphic(
+                        f"`{t}` stays the same, and would be added again each time"
+                    )
             return Inference(monoid_of(type_of(term)), _all_assumed(of(t) for t in terms))
         case Record(fields):
             parts = [of(t) for _, t in fields]
@@ -292,9 +311,9 @@ def monomial(term: Term) -> Monomial:
     while isinstance(term, For):
         atoms.append((term.var, term.source))
         term = term.body
-    factors = list(term.factors) if isinstance(term, Times) else [term]
+    factors: list[Term] = list(term.factors) if isinstance(term, Times) else [term]
     values = [f for f in factors if not isinstance(f, Pred)]
-    outputs = [f for f in values if isinstance(f, Sng)] or values[-1:]
+    outputs: list[Term] = [f for f in values if isinstance(f, Sng)] or list(values[-1:])
     if not outputs:  # filters alone count the rows that pass
         return Monomial(tuple(atoms), tuple(factors), Num(1, INT))
     factors.remove(outputs[0])

@@ -129,9 +129,8 @@ def times_add(term: Term) -> Term | None:
 def times_maps(term: Term) -> Term | None:
     """a · b = for x in a collect for y in b collect {⟨x, y⟩}, for maps a and b."""
     match term:
-        case Times(factors) if (
-            sum(isinstance(type_of(f), MapType) for f in factors) > 1
-            and all(is_scalar(t.value) for f in factors if isinstance(t := type_of(f), MapType))
+        case Times(factors) if sum(isinstance(type_of(f), MapType) for f in factors) > 1 and all(
+            is_scalar(t.value) for f in factors if isinstance(t := type_of(f), MapType)
         ):
             taken = frozenset(x.name for x in free(term))
             atoms: list[tuple[Var, Term]] = []

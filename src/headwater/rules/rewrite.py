@@ -35,19 +35,22 @@ def rewrite(
 
     def visit(t: Term) -> Term:
         if t in known:
-            return known[t]
-        out, new = t, t
+            out = known[t]
+            return t if out == t else out  # an equal term stays the object that it is
+        new: Term | None = t
         while new is not None:
             out = rebuild(new, tuple(visit(c) for c in children(new)))
             new = step(out)
         known[t] = known[out] = out
-        return out
+        return t if out == t else out
 
     def step(before: Term) -> Term | None:
         for rule in rules:
             after = rule(before)
             if after is not None:
-                assert type_of(after) == type_of(before), f"{rule.__name__} changed a type: {before}"
+                assert type_of(after) == type_of(before), (
+                    f"{rule.__name__} changed a type: {before}"
+                )
                 steps.append(Step(rule.__name__, before, after))
                 if len(steps) > fuel:
                     firing = Counter(s.rule for s in steps[-100:]).most_common(3)

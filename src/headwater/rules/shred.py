@@ -244,8 +244,8 @@ class _Shredding:
                 return Sng(k, v), _entries(kc, vc)
             case Add(terms):
                 flats, context = [], None
-                for t in terms:
-                    f, c = self.ring(t, known, defined)
+                for part in terms:
+                    f, c = self.ring(part, known, defined)
                     flats.append(f)
                     context = unite(context, c)
                 return Add(tuple(flats)), context
@@ -266,13 +266,15 @@ class _Shredding:
                 return self._let(var, bound, body, known, defined, self.ring)
             case Unbox(key):
                 k, c = self.key(key, known, defined)
-                return (Apply(c.dictionary, k), c.content) if isinstance(c, Inner) else (Unbox(k), c)
+                return (
+                    (Apply(c.dictionary, k), c.content) if isinstance(c, Inner) else (Unbox(k), c)
+                )
             case Each(key, value, source, body):
                 _no_boxes(source, f"`each {key.name}` groups by")
                 s, sc = self.ring(source, known, defined)
                 k, v = Var(key.name, key.type), Var(value.name, flat_type(value.type))
                 scope = {**known, key: (k, None), value: (v, _values(sc))}
-                inner_defined = {**defined, v: substitute(Apply(s, k), dict(defined))}
+                inner_defined = {**defined, v: substitute(Apply(s, k), defined)}
                 b, bc = self.ring(body, scope, inner_defined)
                 return Each(k, v, s, b), bc
             case Pointwise(left, _):
@@ -313,7 +315,7 @@ class _Shredding:
         """box(r) = ι(x, ...) where [ι(x, ...) ↦ r] and x, ... are the free variables of r."""
         flat, context = self.ring(term, known, defined)
         while any(v in defined for v in variables(flat)):
-            flat = substitute(flat, dict(defined))
+            flat = substitute(flat, defined)
         self.labels += 1
         index = f"ℓ{self.labels}"
         params = tuple(sorted(variables(flat), key=lambda v: v.name))
@@ -341,7 +343,9 @@ class _Shredding:
             return flat, context
         if any(_values(c) for c in maps):
             raise NotShreddable(f"`{term}` multiplies maps whose values have inner bags")
-        return flat, _entries(_fields([(f"_{i + 1}", None, _keys(c)) for i, c in enumerate(maps)]), None)
+        return flat, _entries(
+            _fields([(f"_{i + 1}", None, _keys(c)) for i, c in enumerate(maps)]), None
+        )
 
     def _plain(self, term: Term, known: Known, defined: Defined) -> tuple[Term, Context]:
         """A node that only passes keys and numbers on: its parts are flat, and so is it."""
@@ -430,11 +434,11 @@ def shred_value(
                 entries[path][ell] = go(v, content, path)
                 return ell
             case RecordType(fields) | ProductType(fields) if v is not None:
-                return tuple(
-                    go(x, f, f"{path}.{n}") for x, (n, f) in zip(v, fields, strict=True)
-                )
+                return tuple(go(x, f, f"{path}.{n}") for x, (n, f) in zip(v, fields, strict=True))
             case MapType(key, inner):
-                return ring.collect((go(k, key, path), go(x, inner, f"{path}.@")) for k, x in v.items())
+                return ring.collect(
+                    (go(k, key, path), go(x, inner, f"{path}.@")) for k, x in v.items()
+                )
             case _:
                 return v
 

@@ -152,9 +152,10 @@ def times_flatten(term: Term) -> Term | None:
 def times_neg(term: Term) -> Term | None:
     """a · -b = -(a · b)."""
     match term:
-        case Times(factors) if any(isinstance(f, Neg) for f in factors):
-            i = next(i for i, f in enumerate(factors) if isinstance(f, Neg))
-            return Neg(Times((*factors[:i], factors[i].term, *factors[i + 1 :])))
+        case Times(factors):
+            for i, f in enumerate(factors):
+                if isinstance(f, Neg):
+                    return Neg(Times((*factors[:i], f.term, *factors[i + 1 :])))
     return None
 
 
@@ -328,8 +329,10 @@ def call_constant(term: Term) -> Term | None:
         case Call(name, args) if name in SCALARS and args and name not in _UNFOLDED:
             if all(isinstance(a, Const) for a in args):
                 try:
-                    types = tuple(a.type for a in args)
-                    value = evaluate(name, type_of(term), types, [a.value for a in args])
+                    types = tuple(type_of(a) for a in args)
+                    value = evaluate(
+                        name, type_of(term), types, [getattr(a, "value", None) for a in args]
+                    )
                 except ScalarError:
                     return None
                 return Const(value, type_of(term))

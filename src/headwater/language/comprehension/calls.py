@@ -16,9 +16,17 @@ from headwater.calculus.check import type_of
 from headwater.calculus.terms import Answer, Box, Call, Sum, Term, Unbox
 from headwater.calculus.types import BIGINT, BOOLEAN, DOUBLE, STRING, VOID, Base, is_numeric
 from headwater.errors import NotIncremental, TypeMismatch
-from headwater.language.functions import Function
-from headwater.language.comprehension.operators import EMPTY, as_bag, common, constant, kind, numeric, product
+from headwater.language.comprehension.operators import (
+    EMPTY,
+    as_bag,
+    common,
+    constant,
+    kind,
+    numeric,
+    product,
+)
 from headwater.language.comprehension.reading import MISSING, Expressions, Scope
+from headwater.language.functions import Function
 
 METHODS = {"upper": 0, "lower": 0, "strip": 0, "startswith": 1, "endswith": 1, "replace": 2}
 """Methods of strings, and how many arguments they are read with."""

@@ -52,7 +52,7 @@ from headwater.language.sql.scope import Rows, Scope
 if TYPE_CHECKING:
     from headwater.language.sql.reader import Reader
 
-KNOWN: dict[type[exp.Expression], str] = {
+KNOWN: dict[type[exp.Expr], str] = {
     exp.Sum: "sum",
     exp.Count: "count",
     exp.Avg: "avg",
@@ -75,19 +75,19 @@ BY_NAME = {
 ZERO, ONE = Const(0, BIGINT), Num(1, INT)
 
 
-def name_of(e: exp.Expression) -> str | None:
+def name_of(e: exp.Expr) -> str | None:
     """The name of an aggregate that is maintained, or None."""
     if isinstance(e, exp.Anonymous):
         return BY_NAME.get(e.name.lower())
     return KNOWN.get(type(e))
 
 
-def is_aggregate(e: exp.Expression) -> bool:
+def is_aggregate(e: exp.Expr) -> bool:
     """Whether an expression is an aggregate function, maintained or not."""
     return name_of(e) is not None or isinstance(e, (exp.AggFunc, exp.Filter))
 
 
-def aggregates(e: exp.Expression) -> Iterator[exp.Expression]:
+def aggregates(e: exp.Expr) -> Iterator[exp.Expr]:
     """The aggregates of an expression, outermost, leaving out those of subqueries and windows."""
     if isinstance(e, (exp.Query, exp.Window)):
         return
@@ -113,7 +113,7 @@ class Grouping:
 
     # --- first pass: what the aggregates keep ---------------------------------------------------------
 
-    def gather(self, e: exp.Expression) -> None:
+    def gather(self, e: exp.Expr) -> None:
         """Adds the components of every aggregate in an expression."""
         for node in aggregates(e):
             if id(node) not in self.answers:
@@ -127,7 +127,7 @@ class Grouping:
     def _component(self, term: Term) -> str:
         return self.components.setdefault(term, f"a{len(self.components)}")
 
-    def _read(self, e: exp.Expression) -> Callable[[Callable[[str], Term]], Term]:
+    def _read(self, e: exp.Expr) -> Callable[[Callable[[str], Term]], Term]:
         where: list[Term] = []
         node = e
         if isinstance(node, exp.Filter):
@@ -182,7 +182,7 @@ class Grouping:
             case _:
                 return self._summed(e, name, args[0], distinct, kept)
 
-    def _arguments(self, node: exp.Expression) -> tuple[list[Term], bool]:
+    def _arguments(self, node: exp.Expr) -> tuple[list[Term], bool]:
         given = node.expressions if isinstance(node, exp.Anonymous) else [node.this]
         given = [g for g in given if g is not None and not isinstance(g, exp.Star)]
         distinct = bool(given) and isinstance(given[0], exp.Distinct)
@@ -213,14 +213,14 @@ class Grouping:
         return answer
 
     def _summed(
-        self, e: exp.Expression, name: str, arg: Term, distinct: bool, kept: Callable[[Term], str]
+        self, e: exp.Expr, name: str, arg: Term, distinct: bool, kept: Callable[[Term], str]
     ) -> Callable[[Callable[[str], Term]], Term]:
         """sum and avg: NULL where no value is there, else the sum, or the sum over the count."""
         if not is_numeric(type_of(arg)):
             raise self.reader.error(
                 TypeMismatch,
                 f"`{e.sql(dialect='spark')}` adds up {sql_name(type_of(arg))}",
-                e.this if isinstance(e.this, exp.Expression) else e,
+                e.this if isinstance(e.this, exp.Expr) else e,
                 hint="sum and avg take numbers; cast first",
             )
         if distinct:
@@ -247,7 +247,7 @@ class Grouping:
 
     # --- second pass: what the query shows -----------------------------------------------------------
 
-    def term_of(self, e: exp.Expression) -> Term | None:
+    def term_of(self, e: exp.Expr) -> Term | None:
         """The term of an expression that is an aggregate, or that the query groups by."""
         if id(e) in self.answers:
             assert self.v is not None

@@ -8,7 +8,6 @@ from headwater.calculus.check import type_of
 from headwater.calculus.terms import Call, Const, Term
 from headwater.calculus.types import INTEGRAL, VOID, Base, KeyType, decimal
 
-
 _NUMBERS = {*INTEGRAL, "float", "double", "decimal"}
 _MOMENTS = {"date", "timestamp", "timestamp_ntz"}
 
@@ -59,6 +58,11 @@ def decimal_literal(value: Decimal) -> Const:
 def as_decimal_literal(term: Term) -> Term:
     """An integer constant beside a decimal counts with its own digits, not with its type's."""
     t = type_of(term)
-    if isinstance(term, Const) and isinstance(t, Base) and t.name in INTEGRAL and term.value is not None:
+    if (
+        isinstance(term, Const)
+        and isinstance(t, Base)
+        and t.name in INTEGRAL
+        and term.value is not None
+    ):
         return decimal_literal(Decimal(term.value))
     return term

@@ -16,28 +16,21 @@ from sqlglot import exp
 from headwater.calculus.check import type_of
 from headwater.calculus.scalars import SCALARS, bounded, common_type
 from headwater.calculus.terms import (
-    Answer,
     Box,
     Call,
     Const,
     Field,
-    For,
-    Not,
-    Num,
     Pred,
     Record,
-    Sng,
     Sum,
     Term,
     Unbox,
-    Var,
 )
 from headwater.calculus.types import (
     BIGINT,
     BOOLEAN,
     DATE,
     DOUBLE,
-    INT,
     INTEGER,
     INTEGRAL,
     STRING,
@@ -55,6 +48,7 @@ from headwater.errors import (
     UnknownName,
 )
 from headwater.language.schema import sql_name, type_of_ddl
+from headwater.language.sql import subqueries
 from headwater.language.sql.coerce import (
     as_decimal_literal,
     can_cast,
@@ -62,13 +56,8 @@ from headwater.language.sql.coerce import (
     cast_to,
     decimal_literal,
 )
-from headwater.language.sql.functions import (
-    ARITHMETIC,
-    COMPARISONS,
-    FUNCTIONS,
-    NON_DETERMINISTIC,
-    TIME_OF_DAY,
-)
+from headwater.language.sql.functions import ARITHMETIC, COMPARISONS, FUNCTIONS
+from headwater.language.sql.refusals import refusal
 from headwater.language.sql.scope import Scope
 
 if TYPE_CHECKING:
@@ -83,9 +72,9 @@ class Expressions:
 
     def __init__(self, reader: Reader, scope: Scope, grouping: Grouping | None = None):
         self.reader, self.scope, self.grouping = reader, scope, grouping
-        self.aliases: dict[str, exp.Expression] = {}
+        self.aliases: dict[str, exp.Expr] = {}
 
-    def key(self, e: exp.Expression) -> Term:
+    def key(self, e: exp.Expr) -> Term:
         """The key term of an expression."""
         if self.grouping is not None:
             known = self.grouping.term_of(e)
@@ -103,23 +92,17 @@ class Expressions:
             ) from error
         return term
 
-    def factors(self, e: exp.Expression) -> list[Term]:
+    def factors(self, e: exp.Expr) -> list[Term]:
         """A condition as factors: all must be non-zero for a row to stay."""
         match e:
             case exp.Paren():
                 return self.factors(e.this)
             case exp.And():
                 return [*self.factors(e.left), *self.factors(e.right)]
-            case exp.Exists():
-                return [Not(Not(Sum(self.reader.subquery(e.this, self.scope_for_subquery()))))]
-            case exp.In() if e.args.get("query") and not e.args.get("negate"):
-                return [Not(Not(self._matches(e, lambda c: c)))]
-            case exp.In() if e.args.get("query"):
-                return [Not(self._matches(e, _not_false))]
-            case exp.Not(this=exp.Exists() as inner):
-                return [Not(Sum(self.reader.subquery(inner.this, self.scope_for_subquery())))]
-            case exp.Not(this=exp.In() as inner) if inner.args.get("query"):
-                return [Not(self._matches(inner, _not_false))]
+            case exp.Exists() | exp.In() if subqueries.has_query(e):
+                return [subqueries.factor(self, e, negated=bool(e.args.get("negate")))]
+            case exp.Not(this=exp.Exists() | exp.In() as inner) if subqueries.has_query(inner):
+                return [subqueries.factor(self, inner, negated=True)]
             case _:
                 condition = self.key(e)
                 if type_of(condition) not in (BOOLEAN, VOID):
@@ -137,7 +120,7 @@ class Expressions:
 
     # --- dispatch -------------------------------------------------------------------------------------
 
-    def _key(self, e: exp.Expression) -> Term:
+    def _key(self, e: exp.Expr) -> Term:
         kind = type(e)
         if kind in COMPARISONS:
             return self.compare(COMPARISONS[kind], e, self.key(e.this), self.key(e.expression))
@@ -153,7 +136,7 @@ class Expressions:
             raise self._misplaced(e)
         return self._unsupported(e)
 
-    def _misplaced(self, e: exp.Expression) -> QueryError:
+    def _misplaced(self, e: exp.Expr) -> QueryError:
         return self.reader.error(
             QueryError,
             f"the aggregate {self._described(e)} stands where rows are not grouped",
@@ -161,44 +144,11 @@ class Expressions:
             hint="use HAVING, or aggregate in a subquery",
         )
 
-    def _described(self, e: exp.Expression) -> str:
+    def _described(self, e: exp.Expr) -> str:
         return f"`{e.sql(dialect='spark')}`"
 
-    def _unsupported(self, e: exp.Expression) -> Term:
-        name = (e.name if isinstance(e, exp.Anonymous) else e.key).lower()
-        if name in NON_DETERMINISTIC or isinstance(e, (exp.Rand, exp.Uuid)):
-            raise self.reader.refuse(
-                "NON_DETERMINISTIC",
-                f"{self._described(e)} gives another value at each evaluation",
-                e,
-                "compute it once, in the source",
-            )
-        if name in TIME_OF_DAY or isinstance(e, (exp.CurrentTimestamp, exp.CurrentDate)):
-            raise self.reader.refuse(
-                "TIME_OF_DAY",
-                f"{self._described(e)} changes without any input changing",
-                e,
-                "keep the time in a source of one row, and join with it",
-            )
-        if isinstance(e, exp.Window):
-            raise self.reader.refuse(
-                "WINDOW_FUNCTION",
-                f"the window function {self._described(e.this)} is not maintained yet",
-                e,
-                "aggregate per group and join, or use ORDER BY with LIMIT",
-            )
-        if isinstance(e, (exp.Bracket, exp.Posexplode)) or name in ("element_at", "array_position"):
-            raise self.reader.no_positions(e)
-        if isinstance(e, (exp.Func, exp.Anonymous)):
-            raise self.reader.error(
-                UnknownName,
-                f"the function `{name}` is not known",
-                e,
-                hint=f"known functions: {', '.join(sorted(n for n in SCALARS if n[0].isalpha()))}",
-            )
-        raise self.reader.refuse(
-            "UNSUPPORTED_EXPRESSION", f"{self._described(e)} is not in the language", e, ""
-        )
+    def _unsupported(self, e: exp.Expr) -> Term:
+        raise refusal(self.reader, e)
 
     # --- leaves ---------------------------------------------------------------------------------------
 
@@ -297,7 +247,7 @@ class Expressions:
 
     # --- operators --------------------------------------------------------------------------------------
 
-    def compare(self, op: str, e: exp.Expression, a: Term, b: Term) -> Term:
+    def compare(self, op: str, e: exp.Expr, a: Term, b: Term) -> Term:
         """Two operands compared, cast to their common type first."""
         a, b = self._aligned(e, (a, b), keep_integral=True)
         return Call(op, (a, b))
@@ -306,7 +256,7 @@ class Expressions:
         return Call("not", (self.compare("<=>", e, self.key(e.this), self.key(e.expression)),))
 
     def _aligned(
-        self, e: exp.Expression, terms: tuple[Term, ...], keep_integral: bool = False
+        self, e: exp.Expr, terms: tuple[Term, ...], keep_integral: bool = False
     ) -> tuple[Term, ...]:
         """The terms cast to their common type; a string meets another type as that type."""
         common: KeyType | None = VOID
@@ -327,7 +277,7 @@ class Expressions:
         integral = isinstance(common, Base) and common.name in INTEGRAL
         return tuple(t if keep_integral and integral else cast_to(t, common) for t in terms)
 
-    def _arithmetic(self, op: str, e: exp.Expression) -> Term:
+    def _arithmetic(self, op: str, e: exp.Expr) -> Term:
         if isinstance(e.expression, exp.Interval):
             return self._shifted(op, e)
         a, b = self.key(e.this), self.key(e.expression)
@@ -338,7 +288,7 @@ class Expressions:
             a, b = (as_decimal_literal(t) for t in (a, b))
         return Call(op, (a, b))
 
-    def _shifted(self, op: str, e: exp.Expression) -> Term:
+    def _shifted(self, op: str, e: exp.Expr) -> Term:
         """A date plus or minus an interval of days, weeks, months or years."""
         interval = e.expression
         unit = (interval.args["unit"].name if interval.args.get("unit") else "").upper().rstrip("S")
@@ -386,7 +336,7 @@ class Expressions:
             return self._negated(e, Call("<=>", (inner, self.key(e.expression))))
         return self._unsupported(e)
 
-    def _negated(self, e: exp.Expression, term: Term) -> Term:
+    def _negated(self, e: exp.Expr, term: Term) -> Term:
         return Call("not", (term,)) if e.args.get("negate") else term
 
     def _like(self, e: exp.Like) -> Term:
@@ -408,16 +358,16 @@ class Expressions:
 
     def _between(self, e: exp.Between) -> Term:
         value, low, high = (self.key(e.args[a]) for a in ("this", "low", "high"))
-        both = Call(
-            "and", (self.compare(">=", e, value, low), self.compare("<=", e, value, high))
-        )
+        both = Call("and", (self.compare(">=", e, value, low), self.compare("<=", e, value, high)))
         return self._negated(e, both)
 
     def _case(self, e: exp.Case) -> Term:
         conditions, results = [], []
         for branch in e.args["ifs"]:
             if e.this is not None:
-                conditions.append(self.compare("=", branch, self.key(e.this), self.key(branch.this)))
+                conditions.append(
+                    self.compare("=", branch, self.key(e.this), self.key(branch.this))
+                )
             else:
                 conditions.append(self.key(branch.this))
             results.append(self.key(branch.args["true"]))
@@ -427,7 +377,10 @@ class Expressions:
 
     def _if(self, e: exp.If) -> Term:
         otherwise = e.args.get("false")
-        results = (self.key(e.args["true"]), self.key(otherwise) if otherwise is not None else NULL_OF)
+        results = (
+            self.key(e.args["true"]),
+            self.key(otherwise) if otherwise is not None else NULL_OF,
+        )
         return case_of([self.key(e.this)], list(self._aligned(e, results)))
 
     def _coalesce(self, e: exp.Coalesce) -> Term:
@@ -459,7 +412,7 @@ class Expressions:
                 raise self.reader.error(TypeMismatch, error.what, e.this) from error
         return self._castable(inner, target, e)
 
-    def _castable(self, term: Term, target: KeyType, e: exp.Expression) -> Term:
+    def _castable(self, term: Term, target: KeyType, e: exp.Expr) -> Term:
         if not can_cast(type_of(term), target):
             what = f"{sql_name(type_of(term))} cannot be cast to {sql_name(target)}"
             raise self.reader.error(TypeMismatch, what, e)
@@ -483,7 +436,9 @@ class Expressions:
         unit = e.args.get("unit")
         if unit is not None and unit.name.upper() != "DAY":
             return self._unsupported(e)
-        return Call("datediff", (self._as_date(self.key(e.this)), self._as_date(self.key(e.expression))))
+        return Call(
+            "datediff", (self._as_date(self.key(e.this)), self._as_date(self.key(e.expression)))
+        )
 
     def _as_date(self, term: Term) -> Term:
         return cast_to(term, DATE) if type_of(term) == STRING else term
@@ -538,66 +493,10 @@ class Expressions:
     # --- subqueries -----------------------------------------------------------------------------------------
 
     def _subquery(self, e: exp.Subquery) -> Term:
-        """A scalar subquery: its only value, NULL if it has no row, an error if it has more."""
-        bag = self.reader.subquery(e, self.scope_for_subquery())
-        row, columns = self._row(bag, e)
-        if len(columns) != 1:
-            raise self.reader.error(
-                TypeMismatch,
-                f"a scalar subquery gives one column, and this one gives {len(columns)}",
-                e,
-                hint="select a single expression",
-            )
-        return Answer("single", (), For(row, bag, Sng(columns[0], Num(1, INT))))
-
-    def _row(self, bag: Term, e: exp.Expression) -> tuple[Var, list[Term]]:
-        t = type_of(bag).key
-        row = Var(self.reader.fresh("r"), t)
-        return row, [Field(row, n) for n, _ in t.fields]
+        return subqueries.scalar(self, e)
 
     def _exists(self, e: exp.Exists) -> Term:
-        count = Sum(self.reader.subquery(e.this, self.scope_for_subquery()))
-        return Call(">", (Box(count), Const(0, BIGINT)))
+        return Call(">", (Box(subqueries.count(self, e)), Const(0, BIGINT)))
 
     def _in(self, e: exp.In) -> Term:
-        """x IN q is true if some row equals x, NULL if none does but some comparison is NULL."""
-        if e.args.get("query"):
-            true = Call(">", (Box(self._matches(e, lambda c: c)), Const(0, BIGINT)))
-            unknown = self._matches(e, lambda c: Call("is_null", (c,)))
-            null = Call(">", (Box(unknown), Const(0, BIGINT)))
-            yes, no = Const(True, BOOLEAN), Const(False, BOOLEAN)
-            return self._negated(e, case_of([true, null], [yes, Const(None, BOOLEAN), no]))
-        tests = tuple(self._equal(e, e.this, x) for x in e.expressions)
-        return self._negated(e, Call("or", tests) if len(tests) > 1 else tests[0])
-
-    def _equal(self, e: exp.Expression, a: exp.Expression, b: exp.Expression) -> Term:
-        if isinstance(a, exp.Tuple) and isinstance(b, exp.Tuple):
-            pairs = zip(a.expressions, b.expressions, strict=True)
-            return Call("and", tuple(self._equal(e, x, y) for x, y in pairs))
-        return self.compare("=", e, self.key(a), self.key(b))
-
-    def _matches(self, e: exp.In, test: Callable[[Term], Term]) -> Term:
-        """How many rows of the subquery pass a test of their equality with the left side."""
-        bag = self.reader.subquery(e.args["query"], self.scope_for_subquery())
-        row, columns = self._row(bag, e)
-        left = e.this
-        while isinstance(left, exp.Paren):
-            left = left.this
-        values = left.expressions if isinstance(left, exp.Tuple) else [left]
-        if len(values) != len(columns):
-            raise self.reader.error(
-                TypeMismatch,
-                f"IN compares {len(values)} columns with {len(columns)}",
-                e,
-                hint="select as many columns as stand on the left",
-            )
-        tests = tuple(
-            self.compare("=", e, self.key(v), c) for v, c in zip(values, columns, strict=True)
-        )
-        condition = tests[0] if len(tests) == 1 else Call("and", tests)
-        return For(row, bag, Pred(test(condition)))
-
-
-def _not_false(condition: Term) -> Term:
-    """A comparison that is true or NULL."""
-    return Call("coalesce", (condition, Const(True, BOOLEAN)))
+        return self._negated(e, subqueries.is_in(self, e))

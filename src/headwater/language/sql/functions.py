@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-COMPARISONS: dict[type[exp.Expression], str] = {
+COMPARISONS: dict[type[exp.Expr], str] = {
     exp.EQ: "=",
     exp.NEQ: "<>",
     exp.LT: "<",
@@ -13,7 +13,7 @@ COMPARISONS: dict[type[exp.Expression], str] = {
     exp.GTE: ">=",
     exp.NullSafeEQ: "<=>",
 }
-ARITHMETIC: dict[type[exp.Expression], str] = {
+ARITHMETIC: dict[type[exp.Expr], str] = {
     exp.Add: "+",
     exp.Sub: "-",
     exp.Mul: "*",
@@ -21,7 +21,7 @@ ARITHMETIC: dict[type[exp.Expression], str] = {
     exp.Mod: "%",
     exp.IntDiv: "div",
 }
-FUNCTIONS: dict[type[exp.Expression], tuple[str, ...]] = {
+FUNCTIONS: dict[type[exp.Expr], tuple[str, ...]] = {
     exp.Upper: ("upper", "this"),
     exp.Lower: ("lower", "this"),
     exp.Length: ("length", "this"),

@@ -57,11 +57,14 @@ class FromClause:
 
     # --- one table ------------------------------------------------------------------------------------
 
-    def table(self, node: exp.Expression) -> Rows:
+    def table(self, node: exp.Expr) -> Rows:
         """A table, a subquery or inline values, with the joins written after it."""
         if node.args.get("pivots"):
             raise self.reader.refuse(
-                "PIVOT", "PIVOT is not maintained yet", node, "write one filtered aggregate a column"
+                "PIVOT",
+                "PIVOT is not maintained yet",
+                node,
+                "write one filtered aggregate a column",
             )
         if node.args.get("sample"):
             raise self.reader.refuse(
@@ -85,14 +88,14 @@ class FromClause:
             rows = self.join(rows, join)
         return rows
 
-    def _bound(self, bag: Term, alias: str, node: exp.Expression) -> Rows:
+    def _bound(self, bag: Term, alias: str, node: exp.Expr) -> Rows:
         t = type_of(bag)
         assert isinstance(t, MapType)
         row = Var(self.reader.fresh(alias), t.key)
         columns = node.args["alias"].columns if node.args.get("alias") else []
         return Rows([(row, bag)], [], [Source(alias, self._renamed(row, columns, node))])
 
-    def _renamed(self, row: Term, columns: list[exp.Identifier], node: exp.Expression) -> Term:
+    def _renamed(self, row: Term, columns: list[exp.Identifier], node: exp.Expr) -> Term:
         """The row under the column names of `AS t(a, b)`."""
         if not columns:
             return row
@@ -242,7 +245,7 @@ class FromClause:
             row = Record((((columns or ["col"])[0], element),))
         rows.sources.append(Source(name, row))
 
-    def explode(self, rows: Rows, array: Term, node: exp.Expression, outer: bool = False) -> Term:
+    def explode(self, rows: Rows, array: Term, node: exp.Expr, outer: bool = False) -> Term:
         """Adds the elements of an array to the rows; outer gives an absent or empty array one NULL."""
         t = type_of(array)
         if not (isinstance(t, Boxed) and isinstance(t.content, MapType)):

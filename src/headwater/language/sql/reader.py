@@ -45,10 +45,10 @@ from headwater.errors import (
     TypeMismatch,
     UnknownName,
 )
+from headwater.language.schema import Schemas, sql_name
 from headwater.language.sql.aggregate import is_aggregate
 from headwater.language.sql.coerce import cast_to
 from headwater.language.sql.expressions import Expressions
-from headwater.language.schema import Schemas, sql_name
 from headwater.language.sql.scope import Rows, Scope, Source
 from headwater.language.sql.select import Select, order_keys, ranked
 
@@ -74,7 +74,7 @@ class Reader:
 
     # --- text and errors --------------------------------------------------------------------------------
 
-    def parse(self) -> exp.Expression:
+    def parse(self) -> exp.Expr:
         """The syntax tree of the one query in the text."""
         try:
             statements = [s for s in sqlglot.parse(self.text, dialect="spark") if s is not None]
@@ -103,7 +103,7 @@ class Reader:
             )
         return statements[0]
 
-    def span(self, node: exp.Expression) -> Span:
+    def span(self, node: exp.Expr) -> Span:
         """Where a node stands in the text, as far as its tokens tell."""
         marks = [n.meta for n in node.walk() if "start" in n.meta]
         if not marks:
@@ -116,15 +116,15 @@ class Reader:
         column = start - (before.rfind("\n") + 1) + 1
         return Span(line, column, len(self.text[start:end].split("\n", 1)[0]))
 
-    def error(self, kind: type[E], what: str, node: exp.Expression, hint: str = "") -> E:
+    def error(self, kind: type[E], what: str, node: exp.Expr, hint: str = "") -> E:
         """An error at a node."""
         return kind(what, text=self.text, span=self.span(node), hint=hint)
 
-    def refuse(self, reason: str, what: str, node: exp.Expression, hint: str) -> NotIncremental:
+    def refuse(self, reason: str, what: str, node: exp.Expr, hint: str) -> NotIncremental:
         """A refusal at a node, by a reason that has a name."""
         return NotIncremental(reason, what, text=self.text, span=self.span(node), hint=hint)
 
-    def no_positions(self, node: exp.Expression) -> NotIncremental:
+    def no_positions(self, node: exp.Expr) -> NotIncremental:
         """A refusal of what asks for an element's place: arrays are bags here."""
         return self.refuse(
             "ARRAY_ORDER",
@@ -139,12 +139,12 @@ class Reader:
         self.taken.add(new)
         return new
 
-    def is_aggregate(self, e: exp.Expression) -> bool:
+    def is_aggregate(self, e: exp.Expr) -> bool:
         return is_aggregate(e)
 
     # --- queries ------------------------------------------------------------------------------------------
 
-    def query(self, node: exp.Expression, parent: Scope | None) -> Term:
+    def query(self, node: exp.Expr, parent: Scope | None) -> Term:
         """The bag of any query expression."""
         known = dict(self.ctes)
         try:
@@ -162,18 +162,20 @@ class Reader:
                 case exp.Table():
                     return self.source(node, parent)[0]
                 case _:
-                    raise self.refuse("UNSUPPORTED_QUERY", f"{node.key.upper()} is no query", node, "")
+                    raise self.refuse(
+                        "UNSUPPORTED_QUERY", f"{node.key.upper()} is no query", node, ""
+                    )
         finally:
             self.ctes = known
 
-    def subquery(self, node: exp.Expression, scope: Scope) -> Term:
+    def subquery(self, node: exp.Expr, scope: Scope) -> Term:
         """A query inside an expression, which sees the scope around it; its columns have no names."""
         for select in node.find_all(exp.Select):
             if select.find_ancestor(exp.From, exp.Join, exp.With) is None:
                 select.meta["unnamed"] = True
         return self.query(node, scope)
 
-    def _with(self, node: exp.Expression, parent: Scope | None) -> None:
+    def _with(self, node: exp.Expr, parent: Scope | None) -> None:
         clause = node.args.get("with_") or node.args.get("with")
         if clause is None:
             return
@@ -191,9 +193,9 @@ class Reader:
                 term = self._relabelled(term, [c.name for c in columns], cte)
             self.ctes[cte.alias.lower()] = term
 
-    def _relabelled(self, term: Term, names: list[str], node: exp.Expression) -> Term:
+    def _relabelled(self, term: Term, names: list[str], node: exp.Expr) -> Term:
         row = Var(self.fresh("r"), type_of(term).key)
-        known = [n for n, _ in row.type.fields]
+        known = [n for n, _ in type_of(row).fields]
         if len(known) != len(names):
             raise self.error(
                 QueryError, f"{len(names)} names are given for {len(known)} columns", node
@@ -201,7 +203,7 @@ class Reader:
         fields = tuple((n, Field(row, k)) for n, k in zip(names, known, strict=True))
         return For(row, term, Sng(Record(fields), ONE))
 
-    def source(self, node: exp.Expression, parent: Scope | None) -> tuple[Term, str]:
+    def source(self, node: exp.Expr, parent: Scope | None) -> tuple[Term, str]:
         """A table by name, or a subquery, with its alias."""
         if not isinstance(node, exp.Table):
             return self.query(node, None), node.alias or self.fresh("q")
@@ -266,7 +268,7 @@ class Reader:
             body = Sng(k, Unbox(Call("greatest", (ZERO, Call("-", (l, r))))))
         return Each(k, v, counts, body)
 
-    def aligned(self, left: Term, right: Term, node: exp.Expression) -> tuple[Term, Term]:
+    def aligned(self, left: Term, right: Term, node: exp.Expr) -> tuple[Term, Term]:
         """Two bags with the column names of the first and the common types of both."""
         a, b = type_of(left).key.fields, type_of(right).key.fields
         if len(a) != len(b):
@@ -310,7 +312,7 @@ class Reader:
 
     # --- order and limit --------------------------------------------------------------------------------------
 
-    def _ordered_rows(self, bag: Term, node: exp.Expression) -> Term:
+    def _ordered_rows(self, bag: Term, node: exp.Expr) -> Term:
         """ORDER BY and LIMIT over rows whose columns are the only names."""
         if not (node.args.get("limit") or node.args.get("offset") or node.args.get("order")):
             return bag
@@ -321,14 +323,14 @@ class Reader:
             node, directions, lambda: For(row, bag, Sng(ranked(keys, row), ONE)), bag
         )
 
-    def limited(self, node: exp.Expression, directions: Any, ranked_bag: Any, plain: Term) -> Term:
+    def limited(self, node: exp.Expr, directions: Any, ranked_bag: Any, plain: Term) -> Term:
         """The first rows in order; a bag has no order, so without LIMIT there is nothing to do."""
         limit, offset = self._count(node, "limit"), self._count(node, "offset")
         if limit is None and not offset:
             return plain
         return Answer("first", (limit, offset or 0, tuple(directions)), ranked_bag())
 
-    def _count(self, node: exp.Expression, name: str) -> int | None:
+    def _count(self, node: exp.Expr, name: str) -> int | None:
         clause = node.args.get(name)
         if clause is None or (clause.expression.name.upper() == "ALL" and name == "limit"):
             return None

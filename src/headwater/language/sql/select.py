@@ -28,7 +28,7 @@ def ranked(keys: list[Term], row: Term) -> Record:
 
 
 def order_keys(
-    expressions: Expressions, node: exp.Expression, output: Term, columns: list[Term] | None = None
+    expressions: Expressions, node: exp.Expr, output: Term, columns: list[Term] | None = None
 ) -> tuple[list[Term], list[tuple[bool, bool]]]:
     """The terms and directions of ORDER BY; an ordinal names a column of the output."""
     keys: list[Term] = []
@@ -47,7 +47,8 @@ def order_keys(
             keys.append(given[position - 1])
         else:
             named = [
-                g for g, n in zip(given, names, strict=True)
+                g
+                for g, n in zip(given, names, strict=True)
                 if isinstance(e, exp.Column) and not e.table and n.lower() == e.name.lower()
             ]
             keys.append(named[0] if named else expressions.key(e))
@@ -127,7 +128,7 @@ class Select:
                     expressions.aliases.setdefault(item.alias.lower(), e)
         return self._unique(out)
 
-    def _name(self, item: exp.Expression) -> str:
+    def _name(self, item: exp.Expr) -> str:
         if item.alias_or_name:
             return item.alias_or_name
         bare = item.copy()
@@ -180,7 +181,7 @@ class Select:
         output = Record(tuple(items))
         return self._finished(output, [t for _, t in items], expressions, self.rows.collect)
 
-    def _grouped(self, group: exp.Group | None, having: exp.Expression | None) -> Term:
+    def _grouped(self, group: exp.Group | None, having: exp.Expr | None) -> Term:
         aliases = {x.alias.lower(): x.unalias() for x in self.node.expressions if x.alias}
         keys = [self._group_key(e, aliases) for e in self._group_items(group, aliases)]
         grouping = Grouping(
@@ -197,12 +198,13 @@ class Select:
         conditions = expressions.factors(having.this) if having is not None else []
         output = Record(tuple(items))
         return self._finished(
-            output, [t for _, t in items], expressions, lambda body: grouping.build(body, conditions)
+            output,
+            [t for _, t in items],
+            expressions,
+            lambda body: grouping.build(body, conditions),
         )
 
-    def _group_items(
-        self, group: exp.Group | None, aliases: dict[str, exp.Expression]
-    ) -> list[exp.Expression]:
+    def _group_items(self, group: exp.Group | None, aliases: dict[str, exp.Expr]) -> list[exp.Expr]:
         if group is None:
             return []
         for name in ("cube", "rollup", "grouping_sets"):
@@ -211,9 +213,7 @@ class Select:
         if any(isinstance(e, (exp.Cube, exp.Rollup, exp.GroupingSets)) for e in group.expressions):
             raise self._no_sets(group)
         if group.args.get("all"):
-            return [
-                x.unalias() for x in self.node.expressions if next(aggregates(x), None) is None
-            ]
+            return [x.unalias() for x in self.node.expressions if next(aggregates(x), None) is None]
         return list(group.expressions)
 
     def _no_sets(self, group: exp.Group) -> NotIncremental:
@@ -224,7 +224,7 @@ class Select:
             "write one GROUP BY for each set, and UNION ALL",
         )
 
-    def _group_key(self, e: exp.Expression, aliases: dict[str, exp.Expression]) -> Term:
+    def _group_key(self, e: exp.Expr, aliases: dict[str, exp.Expr]) -> Term:
         """A grouping expression: an ordinal, a column, an alias of the select list, or any scalar."""
         if isinstance(e, exp.Literal) and e.is_int:
             position = int(e.this)

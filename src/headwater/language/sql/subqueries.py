@@ -1,0 +1,123 @@
+"""Subqueries inside expressions: scalar ones, EXISTS and IN, correlated or not.
+
+As a condition of its own a subquery is a factor: EXISTS is ¬¬ of its count, IN is ¬¬ of the count of
+equal rows, NOT IN is ¬ of the count of rows that are equal or might be. Inside an expression it is a
+boolean, with NULL where SQL has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from headwater.calculus.check import type_of
+from headwater.calculus.terms import (
+    Answer,
+    Box,
+    Call,
+    Const,
+    Field,
+    For,
+    Not,
+    Num,
+    Pred,
+    Sng,
+    Sum,
+    Term,
+    Var,
+)
+from headwater.calculus.types import BIGINT, BOOLEAN, INT
+from headwater.errors import TypeMismatch
+from headwater.language.sql.coerce import case_of
+
+if TYPE_CHECKING:
+    from headwater.language.sql.expressions import Expressions
+
+
+def has_query(e: exp.Expr) -> bool:
+    """Whether EXISTS or IN is over a subquery, not a list."""
+    return isinstance(e, exp.Exists) or bool(e.args.get("query"))
+
+
+def factor(x: Expressions, e: exp.Expr, negated: bool) -> Term:
+    """EXISTS or IN as a factor."""
+    if isinstance(e, exp.Exists):
+        matching = count(x, e)
+    else:
+        assert isinstance(e, exp.In)
+        matching = matches(x, e, _not_false if negated else lambda c: c)
+    return Not(matching) if negated else Not(Not(matching))
+
+
+def _not_false(condition: Term) -> Term:
+    """A comparison that is true or NULL."""
+    return Call("coalesce", (condition, Const(True, BOOLEAN)))
+
+
+def count(x: Expressions, e: exp.Exists) -> Term:
+    """How many rows the subquery of EXISTS has."""
+    return Sum(x.reader.subquery(e.this, x.scope_for_subquery()))
+
+
+def scalar(x: Expressions, e: exp.Subquery) -> Term:
+    """A scalar subquery: its only value, NULL if it has no row, an error if it has more."""
+    bag = x.reader.subquery(e, x.scope_for_subquery())
+    row, columns = _row(x, bag)
+    if len(columns) != 1:
+        raise x.reader.error(
+            TypeMismatch,
+            f"a scalar subquery gives one column, and this one gives {len(columns)}",
+            e,
+            hint="select a single expression",
+        )
+    return Answer("single", (), For(row, bag, Sng(columns[0], Num(1, INT))))
+
+
+def is_in(x: Expressions, e: exp.In) -> Term:
+    """x IN q is true if some row equals x, NULL if none does but some comparison is NULL."""
+    if not has_query(e):
+        tests = tuple(_equal(x, e, e.this, other) for other in e.expressions)
+        return Call("or", tests) if len(tests) > 1 else tests[0]
+    true = _some(matches(x, e, lambda c: c))
+    null = _some(matches(x, e, lambda c: Call("is_null", (c,))))
+    values: list[Term] = [Const(True, BOOLEAN), Const(None, BOOLEAN), Const(False, BOOLEAN)]
+    return case_of([true, null], values)
+
+
+def _some(number: Term) -> Term:
+    return Call(">", (Box(number), Const(0, BIGINT)))
+
+
+def _equal(x: Expressions, e: exp.Expr, a: exp.Expr, b: exp.Expr) -> Term:
+    if isinstance(a, exp.Tuple) and isinstance(b, exp.Tuple):
+        pairs = zip(a.expressions, b.expressions, strict=True)
+        return Call("and", tuple(_equal(x, e, left, right) for left, right in pairs))
+    return x.compare("=", e, x.key(a), x.key(b))
+
+
+def matches(x: Expressions, e: exp.In, test: Callable[[Term], Term]) -> Term:
+    """How many rows of the subquery pass a test of their equality with the left side."""
+    bag = x.reader.subquery(e.args["query"], x.scope_for_subquery())
+    row, columns = _row(x, bag)
+    left = e.this
+    while isinstance(left, exp.Paren):
+        left = left.this
+    values = left.expressions if isinstance(left, exp.Tuple) else [left]
+    if len(values) != len(columns):
+        raise x.reader.error(
+            TypeMismatch,
+            f"IN compares {len(values)} columns with {len(columns)}",
+            e,
+            hint="select as many columns as stand on the left",
+        )
+    tests = tuple(x.compare("=", e, x.key(v), c) for v, c in zip(values, columns, strict=True))
+    condition = tests[0] if len(tests) == 1 else Call("and", tests)
+    return For(row, bag, Pred(test(condition)))
+
+
+def _row(x: Expressions, bag: Term) -> tuple[Var, list[Term]]:
+    t = type_of(bag).key
+    row = Var(x.reader.fresh("r"), t)
+    return row, [Field(row, n) for n, _ in t.fields]
