@@ -354,6 +354,14 @@ def and_constant(term: Term) -> Term | None:
     return None
 
 
+def null_of_record(term: Term) -> Term | None:
+    """A record that is written out is not NULL, whatever its fields are."""
+    match term:
+        case Call("is_null" | "is_not_null" as test, (Record(),)):
+            return Const(test == "is_not_null", BOOLEAN)
+    return None
+
+
 def single_singleton(term: Term) -> Term | None:
     """single({e}) = e, under a let too."""
     match term:
@@ -395,6 +403,7 @@ SIMPLIFY: tuple[Rule, ...] = (
     not_constant,
     call_constant,
     and_constant,
+    null_of_record,
     single_singleton,
 )
 
