@@ -120,3 +120,28 @@ class NotIncremental(QueryError):
     ):
         super().__init__(f"[{reason}] {what}", text=text, span=span, hint=hint)
         self.reason = reason
+
+
+class StateError(HeadwaterError):
+    """An error of the state on disk; the database stays at the version before."""
+
+
+class DamagedState(StateError):
+    """A file or log record that is missing or is not what was written; it is named and never skipped."""
+
+    def __init__(self, path: str, what: str, whole: int | None = None):
+        last = "" if whole is None else f"the last whole version is {whole}"
+        super().__init__(f"{path} is damaged: {what}", hint=last)
+        self.path, self.damage, self.whole = path, what, whole
+
+
+class VersionGone(StateError):
+    """A version that was never committed, or is older than what is retained."""
+
+
+class WriterBusy(StateError):
+    """A second writer, while the first is alive."""
+
+
+class LeaseLost(StateError):
+    """A writer whose lease was taken over, or whose version was committed by another."""

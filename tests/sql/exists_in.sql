@@ -20,7 +20,7 @@ SELECT a FROM r WHERE NOT EXISTS (SELECT 1 FROM empty WHERE empty.a = r.a);
 SELECT a, b FROM r WHERE EXISTS (SELECT 1 FROM s WHERE s.c < r.a);
 
 -- not_exists_order: the rows of which none is greater
-SELECT x.a, x.x FROM t x WHERE x.x IS NOT NULL AND NOT EXISTS (SELECT 1 FROM t y WHERE y.x > x.x);
+SELECT o.a, o.x FROM t o WHERE o.x IS NOT NULL AND NOT EXISTS (SELECT 1 FROM t i WHERE i.x > o.x);
 
 -- exists_self: rows with another row of the same key
 SELECT x.orderkey, x.price FROM orders x

@@ -76,7 +76,7 @@ SELECT * FROM r JOIN s USING (b);
 SELECT b, a, s, c, d FROM r JOIN s USING (b);
 
 -- using_left: the common column is the left one's
-SELECT b, a, s.b AS sb, c FROM r LEFT JOIN s USING (b);
+SELECT b, a, q.b AS qb, c FROM r LEFT JOIN s q USING (b);
 
 -- using_right: the common column is the right one's
 SELECT b, a, c FROM r RIGHT JOIN s USING (b);

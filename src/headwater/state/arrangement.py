@@ -1,0 +1,367 @@
+"""Arrangements: a map at a version, looked up and merged in proportion to the change.
+
+An arrangement is a list of runs, newest first. A look-up finds the rows of each key in each run by binary
+search, compares the real keys, and adds up what the runs say (a change map) or takes the newest (a value
+map). A merge looks up the old values of the keys that change and gives the new run with, for each touched
+key, its old and its new value. Both work on a range of the hash space, so that any number of tasks can
+share a map, and on tables: there is no loop over rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headwater.state.keys import (
+    Bools,
+    Ints,
+    all_parts,
+    boundaries,
+    canonical,
+    equal,
+    expand,
+    sort_order,
+)
+from headwater.state.run import (
+    LEAST,
+    MOST,
+    MapSpec,
+    Run,
+    RunRef,
+    Runs,
+    Segment,
+    column,
+    hashes,
+    key_parts,
+    prepared,
+    sort_columns,
+)
+
+INDEX = "_i"
+"""The column of a look-up's answer that says which row of the keys an entry belongs to."""
+
+
+@dataclass(frozen=True)
+class Touched:
+    """A merge's answer: the keys that changed with `_h`, and their ring values before and after."""
+
+    keys: pa.Table
+    old: pa.Table
+    new: pa.Table
+
+
+class Arrangement:
+    """A map at a version; `runs` are newest first."""
+
+    def __init__(self, spec: MapSpec, refs: Sequence[RunRef], runs: Runs):
+        self.spec, self.runs = spec, runs
+        self.refs = sorted(refs, key=lambda r: (-r.generation, r.low))
+
+    # --- reading --------------------------------------------------------------------------------------
+
+    def lookup(self, keys: pa.Table, whole_key: bool = False) -> pa.Table:
+        """The entries of the given look-up keys (with `_h`): `_i`, the key, the ring; none that is zero.
+
+        With `whole_key` the keys give all key columns and only those very entries are found.
+        """
+        spec = self.spec
+        names = spec.keys if whole_key else list(spec.lookup)
+        single = spec.unique or whole_key
+        h = hashes(keys)
+        wanted = all_parts([canonical(column(keys, n)) for n in names])
+        order = np.argsort(h, kind="stable")
+        found: list[tuple[Ints, pa.Table]] = []
+        for run in self._opened(h, order):
+            probes, table = self._matches(run, h, order, names, wanted)
+            if len(probes):
+                found.append((probes, table))
+                if spec.kind == "value" and single:
+                    # The newest run with a key has said it all.
+                    rest = np.ones(len(h), np.bool_)
+                    rest[probes] = False
+                    order = order[rest[order]]
+        return self._consolidated(found, single)
+
+    def _opened(self, h: Ints, order: Ints) -> Iterator[Run]:
+        if len(order):
+            low, high = int(h[order[0]]), int(h[order[-1]])
+            for ref in self.refs:
+                if ref.low <= high and ref.high >= low:
+                    yield self.runs.open(ref)
+
+    def _matches(
+        self, run: Run, h: Ints, order: Ints, names: list[str], wanted: list[pa.Array]
+    ) -> tuple[Ints, pa.Table]:
+        """Which keys a run has, and their entries there."""
+        probes, tables = [], []
+        for segment in run.segments:
+            at, positions = positions_of(segment, h, order)
+            if not len(at):
+                continue
+            rows, these = pa.array(positions), pa.array(at)
+            table = pa.Table.from_batches([segment.batch]).take(rows)
+            held = all_parts([column(table, n) for n in names])
+            same = equal(held, [p.take(these) for p in wanted])
+            if not same.all():
+                at, table = at[same], table.filter(pa.array(same))
+            probes.append(at)
+            tables.append(table)
+        if not probes:
+            return np.zeros(0, np.int64), self.spec.schema.empty_table()
+        return np.concatenate(probes), pa.concat_tables(tables)
+
+    def _consolidated(self, found: list[tuple[Ints, pa.Table]], single: bool) -> pa.Table:
+        """What the runs say together, newest first: one entry a key, none that is zero."""
+        if not found:
+            return self._indexed(np.zeros(0, np.int64), self.spec.schema.empty_table())
+        at = np.concatenate([i for i, _ in found])
+        table = pa.concat_tables([t for _, t in found])
+        if len(found) == 1 and (single or self.spec.kind == "change"):
+            kept = np.asarray(column(table, self.spec.count)) != 0
+            return self._indexed(at, table, kept)
+        columns = [] if single else key_parts(self.spec, table)
+        order = sort_order(at, columns)
+        at, rows = at[order], pa.array(order)
+        starts = boundaries(at, [c.take(rows) for c in columns])
+        merged = combine(self.spec, table.take(rows), starts)
+        kept = np.asarray(column(merged, self.spec.count)) != 0
+        return self._indexed(at[starts], merged, kept)
+
+    def _indexed(self, at: Ints, table: pa.Table, kept: Bools | None = None) -> pa.Table:
+        if kept is not None and not kept.all():
+            at, table = at[kept], table.filter(pa.array(kept))
+        return table.add_column(0, INDEX, pa.array(at))
+
+    def scan(self, low: int = LEAST, high: int = MOST, rows: int = 1_000_000) -> Iterator[pa.Table]:
+        """All entries whose hash is in [low, high), consolidated and in order, about so many at a time."""
+        for a, b in self.pieces(low, high, rows):
+            table = self.collected(self.refs, a, b)
+            kept = np.asarray(column(table, self.spec.count)) != 0
+            table = table if kept.all() else table.filter(pa.array(kept))
+            if table.num_rows:
+                yield table
+
+    def pieces(
+        self, low: int = LEAST, high: int = MOST, rows: int = 1_000_000
+    ) -> Iterator[tuple[int, int]]:
+        """Hash ranges with about so many rows each, cut where the largest run has such a part."""
+        segments = [s for ref in self.refs for s in self.runs.open(ref).segments]
+        sizes = [b - a for a, b in (s.within(low, high) for s in segments)]
+        total = sum(sizes)
+        if not total:
+            return
+        cuts = [low]
+        if total > rows:
+            share = max(1, rows * sum(sizes) // total)
+            marks = np.concatenate(
+                [
+                    s.h[slice(*s.within(low, high))][::share]
+                    for s, n in zip(segments, sizes, strict=True)
+                    if n
+                ]
+            )
+            marks = np.unique(marks)
+            step = max(1, len(marks) * rows // total)
+            cuts += [int(m) for m in marks[step::step] if low < m < high]
+        cuts.append(high)
+        yield from pairwise(cuts)
+
+    def collected(self, refs: Sequence[RunRef], low: int, high: int) -> pa.Table:
+        """What some runs say together about a range of hashes, zero entries included."""
+        tables = [
+            t
+            for ref in sorted(refs, key=lambda r: -r.generation)
+            if ref.low < high and ref.high >= low
+            for t in self.runs.open(ref).tables(low, high)
+        ]
+        if not tables:
+            return self.spec.schema.empty_table()
+        if len(tables) == 1:
+            return tables[0]
+        return consolidate(self.spec, pa.concat_tables(tables))
+
+    def groups(self, changes: pa.Table) -> tuple[pa.Table, pa.Table, pa.Table]:
+        """The touched groups: their look-up keys, and their contents before and after, by `_i`."""
+        spec = self.spec
+        entries = consolidate(spec, prepared(spec, changes))
+        h, rows = hashes(entries), all_parts([column(entries, n) for n in spec.lookup])
+        starts = boundaries(h, rows)  # entries are sorted by the look-up key first
+        keys = entries.select(["_h", *spec.lookup]).take(pa.array(starts))
+        before = self.lookup(keys)
+        counts = np.diff(np.append(starts, entries.num_rows))
+        at = np.repeat(np.arange(len(starts), dtype=np.int64), counts)
+        after = pa.concat_tables([before, entries.add_column(0, INDEX, pa.array(at))])
+        index = np.asarray(column(after, INDEX))
+        columns = key_parts(spec, after)
+        order = sort_order(index, columns)
+        chosen = pa.array(order)
+        firsts = boundaries(index[order], [c.take(chosen) for c in columns])
+        summed = added(spec, after.drop_columns([INDEX]).take(chosen), firsts)
+        kept = np.asarray(column(summed, spec.count)) != 0
+        return keys, before, self._indexed(index[order][firsts], summed, kept)
+
+    # --- writing --------------------------------------------------------------------------------------
+
+    def merge(self, changes: pa.Table, blind: bool = False) -> tuple[pa.Table, Touched | None]:
+        """The entries of the new run, and for each touched key its old and its new ring value.
+
+        Blind, only the run: a map of which nobody needs the old value is written without a look-up.
+        """
+        spec = self.spec
+        entries = consolidate(spec, prepared(spec, changes))
+        entries = entries.filter(pa.array(_any_ring(spec, entries)))
+        if blind:
+            assert spec.kind == "change", "a value map is merged with its old values"
+            return entries, None
+        found = self.lookup(entries.select(["_h", *spec.keys]), whole_key=True)
+        at = np.asarray(column(found, INDEX))
+        old, new = {}, {}
+        for name in spec.rings:
+            change = column(entries, name)
+            before = zeros(change.type, len(change))
+            before = replaced(before, at, column(found, name))
+            old[name], new[name] = before, plus(before, change)
+        gone = np.asarray(new[spec.count]) == 0
+        for name in spec.rings:  # a group that empties takes its rounding error with it
+            new[name] = replaced(
+                new[name], np.flatnonzero(gone), zeros(new[name].type, int(gone.sum()))
+            )
+        keys = entries.select(["_h", *spec.keys])
+        touched = Touched(keys, pa.table(old), pa.table(new))
+        if spec.kind == "value":
+            for name in spec.rings:
+                place = entries.schema.get_field_index(name)
+                entries = entries.set_column(place, name, new[name])
+        return entries, touched
+
+
+# --- the kernels ------------------------------------------------------------------------------------------
+
+
+def positions_of(segment: Segment, h: Ints, order: Ints) -> tuple[Ints, Ints]:
+    """For keys with hashes h, visited in order: (which key, which row) for every row with its hash."""
+    n = len(segment.h)
+    probes = h[order]
+    first = np.searchsorted(segment.h, probes, "left")
+    inside = first < n
+    hit = np.zeros(len(probes), np.bool_)
+    hit[inside] = segment.h[first[inside]] == probes[inside]
+    if not hit.any():
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    which, start = order[hit], first[hit].astype(np.int64)
+    counts = np.ones(len(start), np.int64)
+    after = start + 1
+    more = after < n
+    more[more] = segment.h[after[more]] == h[which[more]]
+    if more.any():  # few keys have several rows, so only those are searched for their end
+        end = np.searchsorted(segment.h, h[which[more]], "right")
+        counts[more] = end - start[more]
+        return np.repeat(which, counts), expand(start, counts)
+    return which, start
+
+
+def consolidate(spec: MapSpec, table: pa.Table) -> pa.Table:
+    """Entries sorted, one a key: added up in a change map, the first (newest) in a value map."""
+    table = sort_stable(spec, table)
+    starts = boundaries(hashes(table), key_parts(spec, table))
+    if len(starts) == table.num_rows:
+        return table
+    return combine(spec, table, starts)
+
+
+def sort_stable(spec: MapSpec, table: pa.Table) -> pa.Table:
+    """Entries in the order of runs; those with equal keys stay in the order they came in."""
+    columns, down = sort_columns(spec, table)
+    if spec.kind == "value":
+        columns = [*columns, pa.array(np.arange(table.num_rows))]
+    return table.take(pa.array(sort_order(hashes(table), columns, down)))
+
+
+def combine(spec: MapSpec, table: pa.Table, starts: Ints) -> pa.Table:
+    """One entry for each group of equal keys, by the kind of the map."""
+    if spec.kind == "value":
+        return table.take(pa.array(starts))
+    return added(spec, table, starts)
+
+
+def added(spec: MapSpec, table: pa.Table, starts: Ints) -> pa.Table:
+    """One entry for each group of equal keys, its ring values summed."""
+    out = table.take(pa.array(starts))
+    for name in spec.rings:
+        summed = sums(column(table, name), starts)
+        out = out.set_column(out.schema.get_field_index(name), name, summed)
+    return out
+
+
+def sums(values: pa.Array, starts: Ints) -> pa.Array:
+    """The sum of each group of consecutive values."""
+    if len(starts) == 0:
+        return values.slice(0, 0)
+    if pa.types.is_decimal(values.type):
+        counts = np.diff(np.append(starts, len(values)))
+        group = pa.array(np.repeat(np.arange(len(starts)), counts))
+        table = pa.table({"g": group, "v": wide(values)})
+        total = table.group_by("g", use_threads=False).aggregate([("v", "sum")])
+        return fitted(column(total, "v_sum"), values.type)
+    array = np.asarray(values)
+    total = np.add.reduceat(array, starts)
+    if array.dtype.kind == "i":
+        rough = np.add.reduceat(array.astype(np.float64), starts)
+        if (np.abs(rough) > 2.0**62).any():
+            raise OverflowError("a sum of integers does not fit into 64 bits")
+    return pa.array(total, values.type)
+
+
+def plus(a: pa.Array, b: pa.Array) -> pa.Array:
+    """The sum of two columns, in their own type."""
+    if pa.types.is_decimal(a.type):
+        return fitted(pc.add_checked(wide(a), wide(b)), a.type)
+    try:
+        return pc.add_checked(a, b)
+    except pa.ArrowInvalid as e:
+        raise OverflowError(f"a sum does not fit into {a.type}") from e
+
+
+def wide(values: pa.Array) -> pa.Array:
+    """Decimals with room for the digits that adding them takes."""
+    return values.cast(pa.decimal256(60, values.type.scale))
+
+
+def fitted(values: pa.Array, t: pa.DataType) -> pa.Array:
+    """Decimals in a type again; an error where they do not fit."""
+    try:
+        return values.cast(t)
+    except pa.ArrowInvalid as e:
+        raise OverflowError(f"a sum does not fit into {t}") from e
+
+
+def zeros(t: pa.DataType, n: int) -> pa.Array:
+    """n zeros."""
+    return pa.repeat(pa.scalar(0).cast(t), n)
+
+
+def replaced(values: pa.Array, at: Ints, new: pa.Array) -> pa.Array:
+    """The column with other values at some places."""
+    if len(at) == 0:
+        return values
+    if pa.types.is_decimal(values.type):
+        places = np.arange(len(values), dtype=np.int64)
+        places[at] = len(values) + np.arange(len(at), dtype=np.int64)
+        return pa.concat_arrays([values, new]).take(pa.array(places))
+    out = np.asarray(values).copy()
+    out[at] = np.asarray(new)
+    return pa.array(out, values.type)
+
+
+def _any_ring(spec: MapSpec, table: pa.Table) -> Bools:
+    """The entries with anything in them."""
+    out = np.zeros(table.num_rows, np.bool_)
+    for name in spec.rings:
+        values = column(table, name)
+        out |= np.asarray(pc.not_equal(values, pa.scalar(0).cast(values.type)))
+    return out

@@ -1,0 +1,198 @@
+"""Keys as Arrow columns: comparing, sorting and grouping them without a loop over rows.
+
+`parts` gives for a key column of any type a few flat columns that are equal, and ordered, as the keys
+are: floats become integers in the same order (one NaN, above all; no negative zero), structs their
+fields, arrays bytes. Everything else here works on parts. Groups are found by hash first and by parts
+only among rows that share a hash, so keys that are all different are sorted as integers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Ints = np.ndarray[Any, np.dtype[np.int64]]
+Bools = np.ndarray[Any, np.dtype[np.bool_]]
+
+
+def canonical(column: pa.Array) -> pa.Array:
+    """The column with the one NaN and no negative zero, as Spark compares floats; strings may be long."""
+    t = column.type
+    if pa.types.is_floating(t):
+        values = np.asarray(column.fill_null(0.0)) + t.to_pandas_dtype()(0.0)
+        values = np.where(np.isnan(values), t.to_pandas_dtype()("nan"), values)
+        return pa.array(values, t, mask=_absent(column))
+    if pa.types.is_struct(t):
+        fields = [canonical(f) for f in _struct_fields(column)]
+        named = [pa.field(t.field(i).name, f.type) for i, f in enumerate(fields)]
+        return pa.StructArray.from_arrays(fields, fields=named, mask=pa.array(_absent(column)))
+    if pa.types.is_list(t) or pa.types.is_large_list(t):
+        offsets, values = _list_parts(column)
+        made = pa.LargeListArray.from_arrays(pa.array(offsets), canonical(values))
+        return pa.LargeListArray.from_buffers(
+            made.type, len(column), [_validity(column), made.buffers()[1]], children=[made.values]
+        )
+    if pa.types.is_string(t):
+        return column.cast(pa.large_string())
+    if pa.types.is_binary(t):
+        return column.cast(pa.large_binary())
+    if pa.types.is_dictionary(t):
+        return canonical(column.dictionary_decode())
+    return column
+
+
+def stored(t: pa.DataType) -> pa.DataType:
+    """The type that a column is kept in."""
+    return canonical(pa.array([], t)).type
+
+
+def parts(column: pa.Array) -> list[pa.Array]:
+    """Flat columns that compare and order like the (canonical) column."""
+    t = column.type
+    if pa.types.is_floating(t):
+        bits = np.asarray(column.fill_null(0.0).cast(pa.float64())).view(np.int64)
+        ordered = bits ^ ((bits >> 63) & np.int64(0x7FFF_FFFF_FFFF_FFFF))
+        return [pa.array(ordered, mask=_absent(column))]
+    if pa.types.is_struct(t):
+        valid = pa.array(~_absent(column))
+        return [valid, *(p for f in _struct_fields(column) for p in parts(f))]
+    if pa.types.is_list(t) or pa.types.is_large_list(t):
+        return [_binary(*row_bytes(column))]
+    if pa.types.is_boolean(t):
+        return [column.cast(pa.int8())]
+    return [column]
+
+
+def equal(left: list[pa.Array], right: list[pa.Array]) -> Bools:
+    """Whether the keys in the same place are equal; NULL equals NULL."""
+    out = np.ones(len(left[0]) if left else 0, np.bool_)
+    for a, b in zip(left, right, strict=True):
+        same = np.asarray(pc.fill_null(pc.equal(a, b), False))
+        if a.null_count or b.null_count:
+            same = same | (_absent(a) & _absent(b))
+        out &= same
+    return out
+
+
+def all_parts(columns: list[pa.Array]) -> list[pa.Array]:
+    """The parts of several columns."""
+    return [p for c in columns for p in parts(c)]
+
+
+def sort_order(h: Ints, columns: list[pa.Array], descending: set[int] | None = None) -> Ints:
+    """The order by hash and then by the given parts; those at `descending` places go down."""
+    order = np.argsort(h, kind="stable")
+    sorted_h = h[order]
+    same = sorted_h[1:] == sorted_h[:-1]
+    if not columns or not same.any():
+        return order
+    tied = np.zeros(len(h), np.bool_)
+    tied[1:] |= same
+    tied[:-1] |= same
+    places = np.flatnonzero(tied)
+    rows = pa.array(order[places])
+    names = [f"p{i}" for i in range(len(columns))]
+    table = pa.table([pa.array(sorted_h[places]), *(c.take(rows) for c in columns)], ["h", *names])
+    down = descending or set()
+    keys = [("h", "ascending", "at_start")]
+    keys += [
+        (n, "descending" if i in down else "ascending", "at_start") for i, n in enumerate(names)
+    ]
+    by_key = np.asarray(pc.sort_indices(table, sort_keys=keys))
+    order[places] = order[places][by_key]
+    return order
+
+
+def boundaries(h: Ints, columns: list[pa.Array]) -> Ints:
+    """Where each group of equal rows starts, in rows that are sorted."""
+    if len(h) == 0:
+        return np.zeros(0, np.int64)
+    same = h[1:] == h[:-1]
+    if columns and same.any():
+        at = np.flatnonzero(same)
+        here, before = pa.array(at + 1), pa.array(at)
+        same[at] = equal([c.take(here) for c in columns], [c.take(before) for c in columns])
+    return np.concatenate(([0], np.flatnonzero(~same) + 1)).astype(np.int64)
+
+
+# --- arrays as bytes -----------------------------------------------------------------------------------
+
+
+def row_bytes(column: pa.Array) -> tuple[Ints, np.ndarray[Any, Any]]:
+    """Each row as bytes that are equal when the rows are: (offsets, data)."""
+    t = column.type
+    absent = _absent(column)
+    flag = (np.arange(len(column) + 1, dtype=np.int64), (~absent).astype(np.uint8))
+    if pa.types.is_struct(t):
+        return _joined([flag, *(row_bytes(f) for f in _struct_fields(column))])
+    if pa.types.is_list(t) or pa.types.is_large_list(t):
+        offsets, values = _list_parts(column)
+        inner, data = row_bytes(values)
+        return _joined([flag, _fixed(np.diff(offsets)), (inner[offsets], data)])
+    (flat,) = parts(column)
+    if pa.types.is_large_string(flat.type) or pa.types.is_large_binary(flat.type):
+        flat = flat.cast(pa.large_binary()).fill_null(b"")
+        start = flat.offset
+        offsets = np.frombuffer(flat.buffers()[1], np.int64)[start : start + len(flat) + 1]
+        buffer = flat.buffers()[2]
+        data = np.frombuffer(buffer, np.uint8) if buffer is not None else np.zeros(0, np.uint8)
+        return _joined([flag, _fixed(np.diff(offsets)), (offsets, data)])
+    filled = flat.fill_null(pa.scalar(0).cast(flat.type)) if flat.null_count else flat
+    width = flat.type.bit_width // 8
+    raw = np.frombuffer(filled.buffers()[1], np.uint8)
+    raw = raw[filled.offset * width : (filled.offset + len(filled)) * width]
+    return _joined([flag, (np.arange(len(column) + 1, dtype=np.int64) * width, raw)])
+
+
+def _fixed(values: Ints) -> tuple[Ints, np.ndarray[Any, Any]]:
+    raw = np.ascontiguousarray(values, np.int64).view(np.uint8)
+    return np.arange(len(values) + 1, dtype=np.int64) * 8, raw
+
+
+def _joined(columns: list[tuple[Ints, np.ndarray[Any, Any]]]) -> tuple[Ints, np.ndarray[Any, Any]]:
+    """Columns of bytes put together row by row."""
+    lengths = [np.diff(offsets) for offsets, _ in columns]
+    offsets = np.concatenate(([0], np.cumsum(sum(lengths)))).astype(np.int64)
+    out = np.zeros(int(offsets[-1]), np.uint8)
+    start = offsets[:-1].copy()
+    for (source, data), length in zip(columns, lengths, strict=True):
+        out[expand(start, length)] = data[expand(source[:-1], length)]
+        start += length
+    return offsets, out
+
+
+def expand(starts: Ints, counts: Ints) -> Ints:
+    """The integers of the ranges [start, start + count), one after another."""
+    total = int(counts.sum())
+    before = np.cumsum(counts) - counts
+    return np.repeat(starts - before, counts) + np.arange(total, dtype=np.int64)
+
+
+def _binary(offsets: Ints, data: np.ndarray[Any, Any]) -> pa.Array:
+    buffers = [None, pa.py_buffer(np.ascontiguousarray(offsets)), pa.py_buffer(data)]
+    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
+
+
+def _absent(column: pa.Array) -> Bools:
+    if column.null_count == 0:
+        return np.zeros(len(column), np.bool_)
+    return np.asarray(column.is_null())
+
+
+def _validity(column: pa.Array) -> pa.Buffer | None:
+    return pa.array(~_absent(column)).buffers()[1] if column.null_count else None
+
+
+def _struct_fields(column: pa.StructArray) -> list[pa.Array]:
+    """The fields, NULL where the struct is, so that equal structs have equal fields."""
+    return list(column.flatten())
+
+
+def _list_parts(column: pa.Array) -> tuple[Ints, pa.Array]:
+    """Offsets from 0 and the values they point into; an absent list is empty."""
+    values = column.flatten()
+    lengths = np.asarray(column.value_lengths().fill_null(0)).astype(np.int64)
+    return np.concatenate(([0], np.cumsum(lengths))).astype(np.int64), values

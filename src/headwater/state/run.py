@@ -1,0 +1,325 @@
+"""Runs: immutable sorted tables of entries, each an Arrow IPC file inside a data file.
+
+A run has the columns `_h` (the hash of the look-up key, given by the caller), the key columns, and the
+ring columns, sorted by `_h`, then by the look-up key, then by the order columns if the map has any, then
+by the rest of the key. It is a sequence of record batches, *segments*, each contiguous, so that a look-up
+is a binary search over memory that is mapped and never loaded. A data file may hold the runs of several
+maps, one after another; a `RunRef` says where, with what is checked when it is opened.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from headwater.errors import DamagedState
+from headwater.state.files import FileSystem, fresh_name
+from headwater.state.keys import Ints, all_parts, canonical, parts, sort_order, stored
+
+SEGMENT = 4_000_000
+"""Rows of a segment at most: what a compaction holds in memory at a time."""
+MAGIC = b"ARROW1"
+LEAST, MOST = -(1 << 63), 1 << 63
+"""The hash space is [LEAST, MOST)."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """A column that entries of a group are kept in order by."""
+
+    column: str
+    descending: bool = False
+    nulls_last: bool = False
+
+
+@dataclass(frozen=True)
+class MapSpec:
+    """What a map is made of.
+
+    `lookup` are the key columns that `_h` is the hash of; `key` are all key columns; `ring` the columns
+    that add up, of which the first counts rows: an entry is gone when it is zero. A *change* map is the
+    sum of its runs; in a *value* map the newest run that has a key says its value.
+    """
+
+    name: str
+    key: tuple[tuple[str, pa.DataType], ...]
+    ring: tuple[tuple[str, pa.DataType], ...]
+    lookup: tuple[str, ...]
+    kind: str = "change"
+    order: tuple[Order, ...] = ()
+
+    def __post_init__(self) -> None:
+        names = [n for n, _ in (*self.key, *self.ring)]
+        assert self.kind in ("change", "value"), self.kind
+        assert len(set(names)) == len(names) and "_h" not in names, names
+        assert set(self.lookup) <= {n for n, _ in self.key}, self.lookup
+        assert self.ring and pa.types.is_integer(self.ring[0][1]), (
+            "the first ring column counts rows"
+        )
+
+    @property
+    def keys(self) -> list[str]:
+        """The key columns in the order that entries are sorted by."""
+        first = [*self.lookup, *(o.column for o in self.order)]
+        return [*dict.fromkeys(first), *(n for n, _ in self.key if n not in first)]
+
+    @property
+    def rings(self) -> list[str]:
+        return [n for n, _ in self.ring]
+
+    @property
+    def count(self) -> str:
+        """The ring column that counts rows."""
+        return self.ring[0][0]
+
+    @property
+    def unique(self) -> bool:
+        """Whether a look-up key has one entry at most."""
+        return set(self.lookup) == {n for n, _ in self.key}
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of a run, as they are stored."""
+        types = {**dict(self.key), **dict(self.ring)}
+        columns = [(n, stored(types[n])) for n in (*self.keys, *self.rings)]
+        return pa.schema([("_h", pa.int64()), *columns])
+
+    def described(self) -> dict[str, Any]:
+        """The spec as plain data, for the log and its fingerprint."""
+        return {
+            "key": [[n, str(t)] for n, t in self.key],
+            "ring": [[n, str(t)] for n, t in self.ring],
+            "lookup": list(self.lookup),
+            "kind": self.kind,
+            "order": [asdict(o) for o in self.order],
+        }
+
+
+@dataclass(frozen=True)
+class RunRef:
+    """Where a run is and what it must look like: file, bytes, rows, range of hashes, checksum.
+
+    `spent` are the entries that only cancel older ones: deletions of a change map, gone keys of a value map.
+    """
+
+    file: str
+    offset: int
+    size: int
+    rows: int
+    low: int
+    high: int
+    spent: int
+    checksum: int
+    generation: int
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A contiguous part of an opened run."""
+
+    h: Ints
+    batch: pa.RecordBatch
+
+    def within(self, low: int, high: int) -> tuple[int, int]:
+        """The rows whose hash is in [low, high)."""
+        a = 0 if low <= LEAST else int(np.searchsorted(self.h, np.int64(low), "left"))
+        b = len(self.h) if high >= MOST else int(np.searchsorted(self.h, np.int64(high), "left"))
+        return a, b
+
+
+class Run:
+    """An opened run."""
+
+    def __init__(self, ref: RunRef, segments: list[Segment]):
+        self.ref, self.segments = ref, segments
+
+    def tables(self, low: int = LEAST, high: int = MOST) -> Iterator[pa.Table]:
+        """The entries whose hash is in [low, high), a segment at a time, not copied."""
+        for segment in self.segments:
+            a, b = segment.within(low, high)
+            if b > a:
+                yield pa.Table.from_batches([segment.batch.slice(a, b - a)])
+
+
+class Runs:
+    """Opened data files, shared by all arrangements that read them; files never change."""
+
+    def __init__(self, files: FileSystem, folder: str = "data"):
+        self.files, self.folder = files, folder
+        self._open: dict[tuple[str, int], Run] = {}
+
+    def open(self, ref: RunRef) -> Run:
+        """A run, checked for size and footer when it is first opened."""
+        run = self._open.get((ref.file, ref.offset))
+        if run is None:
+            run = self._open[ref.file, ref.offset] = Run(ref, list(self._segments(ref)))
+        return run
+
+    def _segments(self, ref: RunRef) -> Iterator[Segment]:
+        path = f"{self.folder}/{ref.file}"
+        try:
+            whole = self.files.map(path)
+        except FileNotFoundError:
+            raise DamagedState(path, "the file is missing") from None
+        if whole.size < ref.offset + ref.size:
+            wanted = ref.offset + ref.size
+            raise DamagedState(path, f"{whole.size} bytes are there, and {wanted} should be")
+        content = whole.slice(ref.offset, ref.size)
+        if content[:6] != MAGIC or content[-6:] != MAGIC:
+            raise DamagedState(path, "it does not begin and end as an Arrow file does")
+        try:
+            reader = pa.ipc.open_file(pa.BufferReader(content))
+            batches = [reader.get_batch(i) for i in range(reader.num_record_batches)]
+        except (pa.ArrowException, OSError) as e:
+            raise DamagedState(path, f"Arrow cannot read it: {e}") from e
+        if sum(b.num_rows for b in batches) != ref.rows:
+            raise DamagedState(path, f"it has other than {ref.rows} rows")
+        for batch in batches:
+            yield Segment(batch.column(0).to_numpy(zero_copy_only=True), batch)
+
+    def verify(self, ref: RunRef) -> None:
+        """Reads all bytes of a run and compares their checksum."""
+        self.open(ref)
+        content = self.files.map(f"{self.folder}/{ref.file}").slice(ref.offset, ref.size)
+        if checksum(content) != ref.checksum:
+            raise DamagedState(f"{self.folder}/{ref.file}", "its checksum is wrong")
+
+    def forget(self, names: set[str]) -> None:
+        """Closes files that are about to be deleted."""
+        self._open = {at: run for at, run in self._open.items() if at[0] not in names}
+
+
+def checksum(content: pa.Buffer | bytes) -> int:
+    """CRC-32 of the bytes."""
+    return zlib.crc32(content)
+
+
+def prepared(spec: MapSpec, table: pa.Table) -> pa.Table:
+    """A table of entries with the stored columns, in canonical form."""
+    arrays = []
+    for field in spec.schema:
+        column = table.column(field.name).combine_chunks()
+        if isinstance(column, pa.ChunkedArray):
+            column = (
+                pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+            )
+        arrays.append(canonical(column).cast(field.type))
+    return pa.Table.from_arrays(arrays, schema=spec.schema)
+
+
+def column(table: pa.Table, name: str) -> pa.Array:
+    """A column of a table as one array."""
+    found = table.column(name)
+    if isinstance(found, pa.Array):
+        return found
+    if found.num_chunks == 1:
+        return found.chunk(0)
+    return pa.concat_arrays(found.chunks) if found.num_chunks else pa.array([], found.type)
+
+
+def hashes(table: pa.Table) -> Ints:
+    """The `_h` column as integers."""
+    return np.asarray(column(table, "_h"))
+
+
+def sort_columns(spec: MapSpec, table: pa.Table) -> tuple[list[pa.Array], set[int]]:
+    """What entries with the same hash are sorted by, and which of it goes down."""
+    directions = {o.column: o for o in spec.order}
+    columns: list[pa.Array] = []
+    down: set[int] = set()
+    for name in spec.keys:
+        array = column(table, name)
+        order = directions.get(name)
+        if order is None:
+            columns.extend(parts(array))
+            continue
+        # Where NULLs go does not depend on the direction, so they have a column of their own.
+        absent = np.asarray(array.is_null())
+        columns.append(pa.array((absent == order.nulls_last).astype(np.int8)))
+        for part in parts(array):
+            if order.descending:
+                down.add(len(columns))
+            columns.append(part)
+    return columns, down
+
+
+def sort(spec: MapSpec, table: pa.Table) -> pa.Table:
+    """Entries in the order of runs."""
+    columns, down = ([], set()) if spec.unique and _distinct(table) else sort_columns(spec, table)
+    order = sort_order(hashes(table), columns, down)
+    return table.take(pa.array(order))
+
+
+def _distinct(table: pa.Table) -> bool:
+    """Whether all hashes differ, so that nothing else needs to be compared."""
+    h = np.sort(hashes(table))
+    return not bool((h[1:] == h[:-1]).any())
+
+
+def key_parts(spec: MapSpec, table: pa.Table) -> list[pa.Array]:
+    """The parts of the whole key."""
+    return all_parts([column(table, n) for n in spec.keys])
+
+
+class Writer:
+    """Writes runs of any number of maps into one new data file."""
+
+    def __init__(self, files: FileSystem, stem: str, folder: str = "data"):
+        self.files, self.folder = files, folder
+        self.name = fresh_name(stem, ".arrow")
+        self.chunks: list[pa.Buffer] = []
+        self.refs: list[tuple[str, RunRef]] = []
+        self.size = 0
+
+    def add(self, spec: MapSpec, tables: Iterable[pa.Table], generation: int) -> RunRef | None:
+        """Adds a run of tables that are sorted and follow each other; None if there are no entries."""
+        sink = pa.BufferOutputStream()
+        rows, spent, low, high = 0, 0, MOST, LEAST
+        with pa.ipc.new_file(sink, spec.schema) as out:
+            for table in tables:
+                for start in range(0, table.num_rows, SEGMENT):
+                    piece = table.slice(start, SEGMENT).combine_chunks()
+                    (batch,) = piece.to_batches()
+                    out.write_batch(batch)
+                    h = hashes(piece)
+                    low, high = min(low, int(h[0])), max(high, int(h[-1]))
+                    rows += piece.num_rows
+                    spent += _spent(spec, piece)
+        if not rows:
+            return None
+        content = sink.getvalue()
+        padding = -self.size % 64  # Arrow wants its buffers aligned, so runs begin on such a place
+        if padding:
+            self.chunks.append(pa.py_buffer(bytes(padding)))
+            self.size += padding
+        ref = RunRef(
+            self.name,
+            self.size,
+            content.size,
+            rows,
+            low,
+            high,
+            spent,
+            checksum(content),
+            generation,
+        )
+        self.chunks.append(content)
+        self.size += content.size
+        self.refs.append((spec.name, ref))
+        return ref
+
+    def close(self) -> list[tuple[str, RunRef]]:
+        """Makes the file durable, and gives the runs in it; only a commit makes them exist."""
+        if self.refs:
+            self.files.write(f"{self.folder}/{self.name}", self.chunks)
+        return self.refs
+
+
+def _spent(spec: MapSpec, table: pa.Table) -> int:
+    counts = np.asarray(column(table, spec.count))
+    return int((counts < 0).sum() if spec.kind == "change" else (counts == 0).sum())
