@@ -7,7 +7,6 @@ types as Spark names them. The files about scalars run in `make test`, the other
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -18,6 +17,7 @@ from headwater.calculus.interpret import interpret
 from headwater.calculus.types import INTEGRAL, Base, RecordType, Type
 from headwater.language.schema import sql_name
 from headwater.language.sql import read_sql
+from spark_session import session
 from sql.corpus import Query, difference, plain, read, report
 from sql.tables import ROWS, SCHEMAS
 
@@ -28,23 +28,12 @@ VALUES = {name: from_python(SCHEMAS[name], rows) for name, rows in ROWS.items()}
 
 
 @pytest.fixture(scope="module")
-def spark() -> Iterator[Any]:
-    sql = pytest.importorskip("pyspark.sql")
-    session = (
-        sql.SparkSession.builder.master("local[2]")
-        .appName("corpus")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.adaptive.enabled", "false")
-        .config("spark.sql.ansi.enabled", "true")
-        .config("spark.sql.session.timeZone", "UTC")
-        .getOrCreate()
-    )
+def spark() -> Any:
+    made = session()
     for name, t in SCHEMAS.items():
         columns = ", ".join(f"{n} {sql_name(f)}" for n, f in t.key.fields)  # type: ignore[union-attr]
-        session.createDataFrame(ROWS[name], columns).createOrReplaceTempView(name)
-    yield session
-    session.stop()
+        made.createDataFrame(ROWS[name], columns).createOrReplaceTempView(name)
+    return made
 
 
 def _slow(query: Query) -> Any:

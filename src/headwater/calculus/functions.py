@@ -219,12 +219,21 @@ def _cast(value: Any, target: Base) -> Any:
         case "decimal":
             return fit(target, _read_number(value, _DECIMAL, Decimal))
         case "double" | "float":
-            return fit(target, _read_number(value, rf"{_DECIMAL}|[+-]?(inf(inity)?|nan)", float))
+            return fit(
+                target, _read_number(value, rf"({_DECIMAL})[df]?|[+-]?(inf(inity)?|nan)", _as_float)
+            )
         case _:
             return value
 
 
 _DECIMAL = r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?"
+
+
+def _as_float(text: str) -> float:
+    """Java's form of a double, which may end in d or f."""
+    return float(
+        text if text[-1:].lower() not in "df" or text.lower().endswith("inf") else text[:-1]
+    )
 
 
 def _read_number(value: Any, form: str, read: Callable[[str], Any]) -> Any:

@@ -303,14 +303,21 @@ def _whole(types: tuple[KeyType, ...]) -> KeyType | None:
     return BIGINT
 
 
+def _to_long(a: Any, rounded: Callable[[Any], int]) -> int:
+    """A double as the JVM makes a long of it: NaN is 0, and what is too large is the largest."""
+    if isinstance(a, float) and (a != a or abs(a) >= 2.0**63):
+        return 0 if a != a else (1 << 63) - 1 if a > 0 else -(1 << 63)
+    return rounded(a)
+
+
 @scalar("floor", _whole)
 def _(r: KeyType, _: Any, a: Any) -> Any:
-    return fit(r, math.floor(a))
+    return fit(r, _to_long(a, math.floor))
 
 
 @scalar("ceil", _whole)
 def _(r: KeyType, _: Any, a: Any) -> Any:
-    return fit(r, math.ceil(a))
+    return fit(r, _to_long(a, math.ceil))
 
 
 @scalar("sqrt", lambda ts: DOUBLE if is_numeric(ts[0]) else None)

@@ -41,7 +41,7 @@ def cast_to(term: Term, target: KeyType) -> Term:
     if t == VOID and isinstance(term, Const):
         return Const(None, target)
     if isinstance(term, Const) and term.value is not None and isinstance(target, Base):
-        if isinstance(t, Base) and t.name in INTEGRAL and target.name in INTEGRAL:
+        if isinstance(t, Base) and INTEGRAL.get(t.name, 99) <= INTEGRAL.get(target.name, 0):
             return Const(term.value, target)
     return Call("cast", (term,), target)
 
@@ -66,3 +66,14 @@ def as_decimal_literal(term: Term) -> Term:
     ):
         return decimal_literal(Decimal(term.value))
     return term
+
+
+def with_backslash(pattern: str, escape: str) -> str:
+    """A LIKE pattern whose escape character is the backslash."""
+    out, i = "", 0
+    while i < len(pattern):
+        escaped = pattern[i] == escape and i + 1 < len(pattern)
+        i += escaped
+        out += "\\" + pattern[i] if escaped or pattern[i] == "\\" else pattern[i]
+        i += 1
+    return out

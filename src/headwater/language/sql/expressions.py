@@ -55,6 +55,7 @@ from headwater.language.sql.coerce import (
     case_of,
     cast_to,
     decimal_literal,
+    with_backslash,
 )
 from headwater.language.sql.functions import ARITHMETIC, COMPARISONS, FUNCTIONS
 from headwater.language.sql.refusals import refusal
@@ -264,8 +265,9 @@ class Expressions:
             if common is None:
                 break
             merged = common_type(common, t)
-            if merged is None and STRING in (common, t) and isinstance(t, Base):
-                merged = t if common == STRING else common
+            if merged is None and STRING in (common, t):
+                other = t if common == STRING else common
+                merged = BIGINT if _integral(other) else other if isinstance(other, Base) else None
             common = merged
         if common is None:
             raise self.reader.error(
@@ -274,15 +276,15 @@ class Expressions:
                 e,
                 hint="cast the operands to a common type",
             )
-        integral = isinstance(common, Base) and common.name in INTEGRAL
-        return tuple(t if keep_integral and integral else cast_to(t, common) for t in terms)
+        keep = keep_integral and _integral(common)
+        return tuple(t if keep and _integral(type_of(t)) else cast_to(t, common) for t in terms)
 
     def _arithmetic(self, op: str, e: exp.Expr) -> Term:
         if isinstance(e.expression, exp.Interval):
             return self._shifted(op, e)
         a, b = self.key(e.this), self.key(e.expression)
         ta, tb = type_of(a), type_of(b)
-        if op in ("+", "-") and ta == DATE and isinstance(tb, Base) and tb.name in INTEGRAL:
+        if op in ("+", "-") and ta == DATE and _integral(tb):
             return Call("date_add" if op == "+" else "date_sub", (a, b))
         if isinstance(ta, Base) and isinstance(tb, Base) and "decimal" in (ta.name, tb.name):
             a, b = (as_decimal_literal(t) for t in (a, b))
@@ -313,13 +315,24 @@ class Expressions:
 
     def _neg(self, e: exp.Neg) -> Term:
         inner = self.key(e.this)
+        if isinstance(e.this, exp.Literal) and e.this.this == str(1 << 63):
+            return Const(-(1 << 63), BIGINT)  # the least bigint is written as a negated number
         if isinstance(inner, Const) and isinstance(inner.value, (int, float, Decimal)):
             return Const(-inner.value, inner.type)
         return Call("negate", (inner,))
 
     def _not(self, e: exp.Not) -> Term:
-        if isinstance(e.this, exp.Is) and isinstance(e.this.expression, exp.Null):
-            return Call("is_not_null", (self.key(e.this.this),))
+        inner = e.this.unnest()
+        if isinstance(inner, exp.Is) and isinstance(inner.expression, exp.Null):
+            return Call("is_not_null", (self.key(inner.this),))
+        if isinstance(inner, exp.In):
+            return subqueries.is_in(self, inner, negated=not inner.args.get("negate"))
+        if isinstance(inner, (exp.And, exp.Or)) and any(
+            subqueries.has_query(x) for x in inner.find_all(exp.In)
+        ):
+            # Spark moves NOT inwards first, and NOT IN is not the negation of IN where there are NULLs.
+            op = "or" if isinstance(inner, exp.And) else "and"
+            return Call(op, tuple(self._not(exp.Not(this=x)) for x in inner.flatten()))
         return Call("not", (self.key(e.this),))
 
     def _and(self, e: exp.And) -> Term:
@@ -352,8 +365,7 @@ class Expressions:
         literal = isinstance(inner, exp.Like) and isinstance(inner.expression, exp.Literal)
         if not literal or not isinstance(escape, exp.Literal):
             return self._unsupported(e)
-        plain = inner.expression.this.replace("\\", "\\\\").replace(escape.this, "\\")
-        pattern = Const(plain, STRING)
+        pattern = Const(with_backslash(inner.expression.this, escape.this), STRING)
         return self._negated(inner, Call("like", (self.key(inner.this), pattern)))
 
     def _between(self, e: exp.Between) -> Term:
@@ -499,4 +511,8 @@ class Expressions:
         return Call(">", (Box(subqueries.count(self, e)), Const(0, BIGINT)))
 
     def _in(self, e: exp.In) -> Term:
-        return self._negated(e, subqueries.is_in(self, e))
+        return subqueries.is_in(self, e, negated=bool(e.args.get("negate")))
+
+
+def _integral(t: KeyType) -> bool:
+    return isinstance(t, Base) and t.name in INTEGRAL

@@ -2,7 +2,7 @@
 
 As a condition of its own a subquery is a factor: EXISTS is ¬¬ of its count, IN is ¬¬ of the count of
 equal rows, NOT IN is ¬ of the count of rows that are equal or might be. Inside an expression it is a
-boolean, with NULL where SQL has it.
+boolean that has the value it would have as a condition: Spark gives no NULL there.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ from headwater.calculus.terms import (
 )
 from headwater.calculus.types import BIGINT, BOOLEAN, INT
 from headwater.errors import TypeMismatch
-from headwater.language.sql.coerce import case_of
 
 if TYPE_CHECKING:
     from headwater.language.sql.expressions import Expressions
@@ -75,19 +74,14 @@ def scalar(x: Expressions, e: exp.Subquery) -> Term:
     return Answer("single", (), For(row, bag, Sng(columns[0], Num(1, INT))))
 
 
-def is_in(x: Expressions, e: exp.In) -> Term:
-    """x IN q is true if some row equals x, NULL if none does but some comparison is NULL."""
-    if not has_query(e):
-        tests = tuple(_equal(x, e, e.this, other) for other in e.expressions)
-        return Call("or", tests) if len(tests) > 1 else tests[0]
-    true = _some(matches(x, e, lambda c: c))
-    null = _some(matches(x, e, lambda c: Call("is_null", (c,))))
-    values: list[Term] = [Const(True, BOOLEAN), Const(None, BOOLEAN), Const(False, BOOLEAN)]
-    return case_of([true, null], values)
-
-
-def _some(number: Term) -> Term:
-    return Call(">", (Box(number), Const(0, BIGINT)))
+def is_in(x: Expressions, e: exp.In, negated: bool) -> Term:
+    """x IN q as a value: with Spark it is what it would be as a condition, and never NULL."""
+    if has_query(e):
+        matching = matches(x, e, _not_false if negated else lambda c: c)
+        return Call("=" if negated else ">", (Box(matching), Const(0, BIGINT)))
+    tests = tuple(_equal(x, e, e.this, other) for other in e.expressions)
+    listed = Call("or", tests) if len(tests) > 1 else tests[0]
+    return Call("not", (listed,)) if negated else listed
 
 
 def _equal(x: Expressions, e: exp.Expr, a: exp.Expr, b: exp.Expr) -> Term:
