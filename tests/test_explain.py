@@ -24,7 +24,7 @@ def test_a_join_with_an_average_at_every_stage(capsys: pytest.CaptureFixture[str
     for title in ("TYPE", "NORMAL FORM", "STATE AND ANSWER", "DELTAS"):
         assert f"\n{title}\n" in f"\n{shown}"
     assert "Bag({a: bigint, mean: double})" in shown
-    assert "merge ↑(+ × + × +)   where r1.b = s1.b is one-to-many" in shown
+    assert "merge ↑(+ × + × +)   where one side of r1.b = s1.b has one row a key" in shown
     for sign, degree in (("X1", 2), ("δX1", 1), ("δ²X1", 0)):
         assert f"{sign}   degree {degree}, cost " in shown
 

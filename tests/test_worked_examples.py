@@ -63,7 +63,7 @@ def test_join_groupby_avg_splits_into_sums_and_a_division() -> None:
     assert not isinstance(found, NotHomomorphic)
     assert found.monoid == OuterJoin(Parts((Plus(), Plus())))
     assert str(found.monoid) == "↑(+ × +)"
-    assert found.assumes == ("x.B = y.C is one-to-many",)
+    assert found.assumes == ("one side of x.B = y.C has one row a key, in every batch",)
 
 
 def test_without_lineage_the_join_is_no_homomorphism() -> None:

@@ -16,12 +16,14 @@ from headwater.calculus.types import Boxed, FunType, MapType, RecordType, Type, 
 from headwater.errors import NotHomomorphic, NotShreddable
 from headwater.rules.answer import merges, split, trace_lineage
 from headwater.rules.cost import BagCost, Cost, bottom, cost, degree, show_cost, tcost
-from headwater.rules.delta import chain
+from headwater.rules.delta import chain, delta
 from headwater.rules.normalize import normalize
 from headwater.rules.shred import shred
 
 ROWS, INNER, CHANGED = 1000, 10, 10
 """Sizes at which costs are shown: rows of an input, of an inner bag, and of a change."""
+MOST_AT_ONCE = 3
+"""Above so many occurrences of inputs, changes are taken one input after another."""
 SIZES = f"costs at {ROWS} rows an input, {INNER} an inner bag, {CHANGED} a change"
 
 
@@ -57,15 +59,13 @@ def _split(part: str, term: Term) -> str:
         lines.append(f"h  {state.var.name} := {layout(state.term, indent=8)}")
         lines.append(f"   {state.var.name} : {state.var.type}")
         if isinstance(merge, NotHomomorphic):
-            lines.append(
-                "   no merge of its own (joins inputs that change): maintained by its deltas"
-            )
+            lines.append("   no merge of its own: maintained by its deltas")
         else:
             lines.append(f"   merge {merge.monoid}")
     lines.append(f"a  {layout(whole.answer, indent=3)}")
     traced = trace_lineage(whole)
     if traced != whole:
-        lines.append("with the lineage of joins, for one-to-many joins a homomorphism:")
+        lines.append("with the lineage of joins, a homomorphism where what is said below holds:")
         for state, merge in zip(traced.states, merges(traced, names), strict=True):
             lines.append(f"h  {state.var.name} := {layout(state.term, indent=8)}")
             reason = merge.what if isinstance(merge, NotHomomorphic) else f"merge {merge.monoid}"
@@ -76,12 +76,19 @@ def _split(part: str, term: Term) -> str:
 
 
 def _deltas(part: str, term: Term) -> str:
-    names = [r.name for r in relations(term)]
     lines = [f"{part}:"] if part else []
     for state in split(term).states:
+        name, names = state.var.name, [r.name for r in relations(state.term)]
+        if degree(state.term, names) > MOST_AT_ONCE:
+            lines.append(f"{name}   {_measures(state.term, names)}, its inputs one after another:")
+            for changed in sorted(names):
+                d = delta(state.term, {changed})
+                lines.append(f"δ{name} for Δ{changed}   {_measures(d, names)}")
+                lines.append("   " + layout(normalize(d), indent=3))
+            continue
         for order, d in enumerate(chain(state.term, names)):
-            sign = ("", "δ", "δ²", "δ³")[order] if order < 4 else f"δ^{order} "
-            lines.append(f"{sign}{state.var.name}   {_measures(d, names)}")
+            sign = ("", "δ", "δ²", "δ³")[order]
+            lines.append(f"{sign}{name}   {_measures(d, names)}")
             lines.append("   " + layout(normalize(d), indent=3))
     return "\n".join(lines)
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from headwater.calculus.ring import EXACT, RingMap, collect, number
+from headwater.calculus.ring import EXACT, collect, number
 from headwater.calculus.types import Base, Boxed, MapType, ProductType, RecordType, Type
 from headwater.errors import TypeMismatch
 
@@ -69,8 +69,3 @@ def to_python(t: Type, value: Any) -> Any:
             return {n: p for (n, _), p in zip(fields, parts, strict=True)}
         case _:
             return value
-
-
-def rows_of(value: RingMap) -> list[tuple[Any, int]]:
-    """The entries of a bag in a stable order, for printing and comparing."""
-    return sorted(value.items(), key=repr)

@@ -8,7 +8,7 @@ Sums and products are n-ary, so the depth of a term is the depth of the query.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, TypeAlias, dataclass_transform
 
@@ -496,11 +496,30 @@ def substitute(term: Term, by: Mapping[Any, Term]) -> Term:
     return rebind(term, bound, substitute(body, inner))
 
 
+def names_in(term: Term) -> set[str]:
+    """Every name that occurs in a term, bound or free."""
+    found = {x.name for x in free(term)}
+    for t in subterms(term):
+        found |= {v.name for v in binders(t)}
+    return found
+
+
+def apart(term: Term, taken: set[str] | frozenset[str]) -> Term:
+    """The term with the variables that its root binds renamed, where their names are taken."""
+    bound = binders(term)
+    if not any(b.name in taken for b in bound):
+        return term
+    *_, body = children(term)
+    taken = set(taken) | {x.name for x in free(body)}
+    renamed: dict[Var, Term] = {}
+    for b in bound:
+        renamed[b] = new = Var(fresh(b.name, taken), b.type)
+        taken.add(new.name)
+    return rebind(
+        term, tuple(v for v in renamed.values() if isinstance(v, Var)), substitute(body, renamed)
+    )
+
+
 def change_name(name: str, level: int = 1) -> str:
     """ΔR, then Δ′R, Δ′′R: the change of an input, and the changes that higher-order deltas read."""
     return "Δ" + "′" * (level - 1) + name
-
-
-def transform(term: Term, f: Callable[[Term], Term]) -> Term:
-    """f applied bottom-up to every sub-term."""
-    return f(rebuild(term, tuple(transform(c, f) for c in children(term))))

@@ -30,6 +30,7 @@ from headwater.calculus.terms import (
     change_name,
     children,
     fresh,
+    names_in,
     rebuild,
     relations,
     substitute,
@@ -72,13 +73,17 @@ def split(term: Term, changing: Collection[str] | None = None) -> Split:
     """The largest homomorphic parts of a query as state, and the rest as the answer."""
     names = {r.name for r in relations(term)} if changing is None else set(changing)
     states: dict[Term, Var] = {}
+    taken = names_in(term)
 
     def visit(t: Term) -> Term:
         if not any(r.name in names for r in relations(t)):
             return t
         if not is_key(type_of(t)) and degree(t, names) < UNBOUNDED:
             if not variables(t):
-                return states.setdefault(t, Var(f"X{len(states) + 1}", type_of(t)))
+                if t not in states:
+                    states[t] = Var(fresh(f"X{len(states) + 1}", taken), type_of(t))
+                    taken.add(states[t].name)
+                return states[t]
             looked_up = decorrelate(t)
             if looked_up is not None:
                 return visit(looked_up)

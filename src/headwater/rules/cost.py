@@ -81,7 +81,11 @@ def show_cost(c: Cost) -> str:
 def degree(term: Term, inputs: Collection[str], known: Mapping[Var, float] | None = None) -> float:
     """How many occurrences of the given inputs are multiplied in the term's largest product."""
     known = known or {}
-    if not any(x.name in inputs if isinstance(x, Rel) else known.get(x) for x in free(term)):
+
+    def reads(t: Term) -> bool:
+        return any(x.name in inputs if isinstance(x, Rel) else known.get(x) for x in free(t))
+
+    if not reads(term):
         return 0
     match term:
         case Rel():
@@ -92,7 +96,7 @@ def degree(term: Term, inputs: Collection[str], known: Mapping[Var, float] | Non
             return max(degree(c, inputs, known) for c in children(term))
         case Times() | Pointwise() | For():
             return sum(degree(c, inputs, known) for c in children(term))
-        case Sng(key, value) | Apply(value, key) if not degree(key, inputs, known):
+        case Sng(key, value) | Apply(value, key) if not reads(key):
             return degree(value, inputs, known)
         case Let(var, bound, body):
             return degree(body, inputs, {**known, var: degree(bound, inputs, known)})
@@ -184,7 +188,23 @@ def _weight(value: Value) -> int:
 
 def cost(term: Term, sizes: Mapping[str, Cost], known: Mapping[Var, Cost] | None = None) -> Cost:
     """An upper bound, within constant factors, on the cost of a term for inputs of the given sizes."""
-    known = known or {}
+    least = bottom(type_of(term))
+    found = _cost(term, sizes, known or {})
+    # Outside IncNRC+ a value may be made in ways that say nothing of its levels; its time is kept.
+    return found if _alike(found, least) else _capped(least, tcost(found))
+
+
+def _alike(a: Cost, b: Cost) -> bool:
+    """Whether two costs belong to one domain."""
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return len(a) == len(b) and all(map(_alike, a, b))
+    if isinstance(a, BagCost) and isinstance(b, BagCost):
+        return _alike(a.element, b.element)
+    return isinstance(a, int) and isinstance(b, int)
+
+
+def _cost(term: Term, sizes: Mapping[str, Cost], known: Mapping[Var, Cost]) -> Cost:
+    """The cost of each node from the costs of its parts."""
 
     def of(t: Term) -> Cost:
         return cost(t, sizes, known)
@@ -226,8 +246,7 @@ def cost(term: Term, sizes: Mapping[str, Cost], known: Mapping[Var, Cost] | None
         case Sum(inner):
             c = of(inner)
             assert isinstance(c, BagCost)
-            inside = bottom(type_of(term)) if is_scalar(type_of(term)) else _values(c)
-            return scaled(c.count, inside)
+            return scaled(c.count, _values(c, type_of(inner)))
         case For(var, source, body):
             c = of(source)
             assert isinstance(c, BagCost)
@@ -242,7 +261,7 @@ def cost(term: Term, sizes: Mapping[str, Cost], known: Mapping[Var, Cost] | None
             return of(body)
         case Apply(function, _):
             c = of(function)
-            return _values(c) if isinstance(type_of(function), MapType) else c
+            return _values(c, t) if isinstance(t := type_of(function), MapType) else c
         case _:
             # Answers, negation and scalars: at least all that they read is produced once.
             parts = [tcost(of(c)) for c in children(term)]
@@ -257,14 +276,16 @@ def scaled(n: int, c: Cost) -> Cost:
 
 
 def _capped(least: Cost, n: int) -> Cost:
-    return scaled(n, least) if isinstance(least, (BagCost, int)) else least
+    """The least cost of a type, with a time of n."""
+    return scaled(n, least)
 
 
-def _values(c: Cost) -> Cost:
-    """The cost of the values of a map whose entries are (key, value)."""
-    if isinstance(c, BagCost) and isinstance(c.element, tuple) and len(c.element) == 2:
-        return c.element[1]
-    return 1
+def _values(c: Cost, t: MapType) -> Cost:
+    """The cost of the values of a map: entries are (key, value), or keys alone where values are numbers."""
+    if is_scalar(t.value):
+        return 1
+    assert isinstance(c, BagCost) and isinstance(c.element, tuple)
+    return c.element[1]
 
 
 def _product(parts: list[tuple[Cost, Any]]) -> Cost:

@@ -15,7 +15,7 @@ go by class of node, one function a class, and 0 is symbolic: nothing is built f
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import combinations
 
 from headwater.calculus.check import type_of
@@ -41,8 +41,11 @@ from headwater.calculus.terms import (
     Times,
     Var,
     Zero,
+    apart,
     change_name,
     free,
+    fresh,
+    names_in,
     relations,
     substitute,
 )
@@ -80,6 +83,8 @@ def derive(term: Term, changes: Changes, level: int = 1) -> Term | None:
     changes = {leaf: change for leaf, change in changes.items() if leaf in free(term)}
     if not changes:
         return None
+    # What is bound here must not capture what the changes read.
+    term = apart(term, {x.name for change in changes.values() for x in free(change)})
     match term:
         case Var() | Rel():
             return changes[term]
@@ -103,7 +108,7 @@ def derive(term: Term, changes: Changes, level: int = 1) -> Term | None:
             return delta_product(lambda pair: Pointwise(*pair), (left, right), changes, level)
         case For():
             return delta_for(term, changes, level)
-        case Let() if not is_key(term.var.type):
+        case Let() if not is_key(term.var.type) or not free(term.bound) & changes.keys():
             return delta_let(term, changes, level)
         case Apply():
             return delta_apply(term, changes, level)
@@ -152,14 +157,20 @@ def delta_singleton(term: Sng, changes: Changes, level: int) -> Term | None:
     return Add(moved if change is None else (Sng(key, change), *moved))
 
 
-def delta_product(build, factors: tuple[Term, ...], changes: Changes, level: int) -> Term | None:  # type: ignore[no-untyped-def]
+def delta_product(
+    build: Callable[[tuple[Term, ...]], Term],
+    factors: tuple[Term, ...],
+    changes: Changes,
+    level: int,
+) -> Term | None:
     """Δ(a · b) = Δa · b + a · Δb + Δa · Δb: a term for every non-empty set of changed factors."""
     deltas = [derive(f, changes, level) for f in factors]
     moving = [i for i, d in enumerate(deltas) if d is not None]
+    numbered = list(enumerate(zip(factors, deltas, strict=True)))
     terms = []
     for count in range(1, len(moving) + 1):
         for chosen in combinations(moving, count):
-            picked = [deltas[i] if i in chosen else f for i, f in enumerate(factors)]
+            picked = [d if d is not None and i in chosen else f for i, (f, d) in numbered]
             terms.append(build(tuple(picked)))
     return _sum(terms)
 
@@ -167,7 +178,7 @@ def delta_product(build, factors: tuple[Term, ...], changes: Changes, level: int
 def delta_for(term: For, changes: Changes, level: int) -> Term | None:
     """Δ(for x in a collect b) = for x in Δa collect b + for x in a collect Δb + for x in Δa collect Δb."""
 
-    def build(pair: tuple[Term, Term]) -> Term:
+    def build(pair: tuple[Term, ...]) -> Term:
         return For(term.var, *pair)
 
     return delta_product(build, (term.source, term.body), changes, level)
@@ -178,7 +189,7 @@ def delta_let(term: Let, changes: Changes, level: int) -> Term | None:
     change = derive(term.bound, changes, level)
     if change is None:
         return _within(derive(term.body, changes, level), lambda d: Let(term.var, term.bound, d))
-    var = Var(change_name(term.var.name, level), term.var.type)
+    var = _change_of(term.var, level, term.bound, term.body, change)
     inner = derive(term.body, {**changes, term.var: var}, level)
     return _within(inner, lambda d: Let(term.var, term.bound, Let(var, change, d)))
 
@@ -205,7 +216,12 @@ def delta_each(term: Each, changes: Changes, level: int) -> Term | None:
     change = derive(term.source, changes, level)
     if change is None:
         return None
-    var = Var(change_name(term.value.name, level), term.value.type)
+    renamed = apart(
+        term, {x.name for x in free(term.source)}
+    )  # the source is read under the binders
+    assert isinstance(renamed, Each)
+    term = renamed
+    var = _change_of(term.value, level, term.source, term.body, term.key)
     before = Apply(term.source, term.key)
     answer = Times((Not(Not(term.value)), term.body))
     new = Let(term.value, Add((before, var)), answer)
@@ -218,7 +234,13 @@ def delta_difference(term: Term, changes: Changes) -> Term:
     return Add((updated(term, changes), Neg(term)))
 
 
-def _within(change: Term | None, build) -> Term | None:  # type: ignore[no-untyped-def]
+def _change_of(var: Var, level: int, *near: Term) -> Var:
+    """The variable for the change of a variable, apart from all names that stand near it."""
+    taken = {var.name}.union(*(names_in(t) for t in near))
+    return Var(fresh(change_name(var.name, level), taken), var.type)
+
+
+def _within(change: Term | None, build: Callable[[Term], Term]) -> Term | None:
     return None if change is None else build(change)
 
 

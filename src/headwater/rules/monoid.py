@@ -4,9 +4,10 @@ A term f is a homomorphism with merge ⊗ when f(S ⊎ S') = f(S) ⊗ f(S'). Eac
 operations: `merge`; `diminish`, its inverse for deletions, so that (x ⊗ y) ⊖ y = x; and `diffuse`,
 which keeps of x ⊗ y only what y touches, so that x ⊗ diffuse(x, y) = x ⊗ (x ⊗ y) for idempotent ⊗.
 
-`infer` finds the monoid of a term from those of its parts, like a type. A join of two changing
-inputs is a homomorphism only when its keys are in the output and each key has one row on one side;
-`Inference.assumes` says where that was assumed.
+`infer` finds the monoid of a term from those of its parts, like a type. A join of two changing inputs is a
+homomorphism only when its keys are in the output and one side is □: it has one row a key, and every batch that
+touches the key brings that same row. `Inference.assumes` says where that was assumed; where it does not hold the
+state is maintained by deltas, which assume nothing.
 """
 
 from __future__ import annotations
@@ -204,7 +205,7 @@ def _kept(values: Monoid, entries: dict[Any, Value]) -> RingMap:
 
 @dataclass(frozen=True)
 class Inference:
-    """A merge monoid, and the joins that were taken to be one-to-many for it to hold."""
+    """A merge monoid, and what was assumed of joins for it to hold."""
 
     monoid: Monoid
     assumes: tuple[str, ...] = ()
@@ -225,20 +226,34 @@ def infer(
         case Rel() | Var():
             found = known.get(term) if isinstance(term, Var) else None
             return Inference(found or monoid_of(term.type))
-        case Neg(part) | Sum(part) | Field(part, _):
-            return Inference(monoid_of(type_of(term)), of(part).assumes)
+        case Neg(part):
+            return of(part)
+        case Field(part, name):
+            inner = of(part)
+            names = [n for n, _ in type_of(part).fields]
+            component = _component(inner.monoid, names.index(name), type_of(term))
+            return Inference(component, inner.assumes)
+        case Sum(part):
+            inner = of(part)
+            return Inference(_values(inner.monoid, term), inner.assumes)
+        case Apply(function, argument) if not _changes(argument, changing, known):
+            inner = of(function)
+            return Inference(_values(inner.monoid, term), inner.assumes)
         case Add(terms):
-            for t in terms:
-                if not _changes(t, changing, known):
+            parts = [of(t) for t in terms]
+            for t, p in zip(terms, parts, strict=True):
+                if _says_same(p.monoid):
                     raise NotHomomorphic(
                         f"`{t}` stays the same, and would be added again each time"
                     )
-            return Inference(monoid_of(type_of(term)), _all_assumed(of(t) for t in terms))
+            return Inference(monoid_of(type_of(term)), _all_assumed(parts))
         case Record(fields):
             parts = [of(t) for _, t in fields]
             return Inference(Parts(tuple(p.monoid for p in parts)), _all_assumed(parts))
         case Sng(key, value) if not _changes(key, changing, known):
             inner = of(value)
+            if inner.monoid == Invariant():
+                return inner
             if inner.monoid == Plus() and type_of(value) == INT:
                 return Inference(BagUnion(), inner.assumes)
             return Inference(OuterJoin(inner.monoid), inner.assumes)
@@ -249,14 +264,43 @@ def infer(
         case Dict(_, _, body):
             inner = of(body)
             return Inference(OuterJoin(inner.monoid), inner.assumes)
-        case Apply(function, argument) if not _changes(argument, changing, known):
-            return Inference(monoid_of(type_of(term)), of(function).assumes)
         case Times() | For():
             return _comprehension(term, changing, known)
         case _:
             raise NotHomomorphic(
                 f"`{term}` is not linear in what changes", hint="it belongs to the answer function"
             )
+
+
+def _says_same(m: Monoid) -> bool:
+    """Whether some part of the values stays the same, so that they cannot be added up."""
+    match m:
+        case Invariant():
+            return True
+        case Parts(of):
+            return any(_says_same(p) for p in of)
+        case OuterJoin(values):
+            return _says_same(values)
+        case _:
+            return False
+
+
+def _component(m: Monoid, place: int, t: Type) -> Monoid:
+    """The monoid of one component of a product."""
+    return m.of[place] if isinstance(m, Parts) else m if m == Invariant() else monoid_of(t)
+
+
+def _values(m: Monoid, term: Term) -> Monoid:
+    """The monoid of a map's values, at a key or in all."""
+    match m:
+        case OuterJoin(values):
+            return values
+        case BagUnion():
+            return Plus()
+        case Invariant():
+            return m
+        case _:
+            raise NotHomomorphic(f"`{term}` is not linear in what changes")
 
 
 def _changes(term: Term, changing: Collection[str], known: Mapping[Var, Monoid]) -> bool:
@@ -324,8 +368,13 @@ def _comprehension(term: Term, changing: Collection[str], known: Mapping[Var, Mo
     """One changing part: its sum is the merge. Several: a join, which needs its keys in the output."""
     m = monomial(term)
     parts = [s for _, s in m.atoms] + [*m.factors, m.output]
-    moving = [p for p in parts if _changes(p, changing, known)]
-    inner = [infer(p, changing, known) for p in moving]
+    found = [(p, infer(p, changing, known)) for p in parts if _changes(p, changing, known)]
+    found = [(p, i) for p, i in found if i.monoid != Invariant()]
+    moving, inner = [p for p, _ in found], [i for _, i in found]
+    if not moving:
+        return Inference(Invariant())
+    if any(_says_same(i.monoid) for i in inner):
+        raise NotHomomorphic(f"`{term}` multiplies something that in part stays the same")
     if len(moving) == 1:
         if moving[0] is m.output and isinstance(m.output, Sng):
             return Inference(inner[0].monoid, inner[0].assumes)
@@ -339,7 +388,7 @@ def _comprehension(term: Term, changing: Collection[str], known: Mapping[Var, Mo
             f"`{term}` joins changing inputs and does not keep the join keys",
             hint="trace the lineage: add the join keys to the output",
         )
-    assumed = tuple(f"{a} = {b} is one-to-many" for a, b in joins)
+    assumed = tuple(f"one side of {a} = {b} has one row a key, in every batch" for a, b in joins)
     return Inference(monoid_of(type_of(term)), (*_all_assumed(inner), *assumed))
 
 

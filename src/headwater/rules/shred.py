@@ -30,8 +30,10 @@ from headwater.calculus.terms import (
     Const,
     Dict,
     DictUnion,
+    Differential,
     Each,
     Field,
+    Fn,
     For,
     Label,
     Let,
@@ -47,6 +49,7 @@ from headwater.calculus.terms import (
     Unbox,
     Var,
     Zero,
+    apart,
     children,
     rebuild,
     substitute,
@@ -222,6 +225,7 @@ class _Shredding:
         self.labels = 0
 
     def ring(self, term: Term, known: Known, defined: Defined) -> tuple[Term, Context]:
+        term = apart(term, {v.name for v in known})  # one name, one variable: labels carry them
         match term:
             case Rel(name, t):
                 flat = flat_type(t)
@@ -289,6 +293,7 @@ class _Shredding:
                 return self._plain(term, known, defined)
 
     def key(self, term: Term, known: Known, defined: Defined) -> tuple[Term, Context]:
+        term = apart(term, {v.name for v in known})
         match term:
             case Var():
                 return known[term]
@@ -314,8 +319,7 @@ class _Shredding:
     def _box(self, term: Term, known: Known, defined: Defined) -> tuple[Term, Context]:
         """box(r) = ι(x, ...) where [ι(x, ...) ↦ r] and x, ... are the free variables of r."""
         flat, context = self.ring(term, known, defined)
-        while any(v in defined for v in variables(flat)):
-            flat = substitute(flat, defined)
+        flat = substitute(flat, defined)
         self.labels += 1
         index = f"ℓ{self.labels}"
         params = tuple(sorted(variables(flat), key=lambda v: v.name))
@@ -326,7 +330,7 @@ class _Shredding:
     ) -> tuple[Term, Context]:
         flat, context = (self.key if is_key(var.type) else self.ring)(bound, known, defined)
         x = Var(var.name, flat_type(var.type))
-        b, bc = go(body, {**known, var: (x, context)}, {**defined, x: flat})
+        b, bc = go(body, {**known, var: (x, context)}, {**defined, x: substitute(flat, defined)})
         return Let(x, flat, b), bc
 
     def _times(
@@ -349,6 +353,10 @@ class _Shredding:
 
     def _plain(self, term: Term, known: Known, defined: Defined) -> tuple[Term, Context]:
         """A node that only passes keys and numbers on: its parts are flat, and so is it."""
+        if isinstance(term, (Fn, Dict, DictUnion, Differential, Label)):
+            raise NotShreddable(
+                f"`{term}` is a function or a dictionary", hint="simplify the term first"
+            )
         if has_box(type_of(term)):
             raise NotShreddable(
                 f"`{term}` gives an inner bag in a way that labels cannot follow",

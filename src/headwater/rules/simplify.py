@@ -42,6 +42,8 @@ from headwater.calculus.terms import (
     change_name,
     children,
     free,
+    fresh,
+    names_in,
     substitute,
 )
 from headwater.calculus.types import BOOLEAN, INT, MapType, is_key
@@ -298,7 +300,8 @@ def differential_fn(term: Term) -> Term | None:
     """δ(fn x => r) = fn x => fn Δx => δ_x r."""
     match term:
         case Differential(Fn(var, body)):
-            change = Var(change_name(var.name), var.type)
+            taken = names_in(body) | {var.name}
+            change = Var(fresh(change_name(var.name), taken), var.type)
             return Fn(var, Fn(change, derive(body, {var: change}) or Zero(type_of(body))))
     return None
 

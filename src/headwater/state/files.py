@@ -64,6 +64,7 @@ class LocalFiles:
 
     def __init__(self, root: str | Path):
         self.root = Path(root)
+        self._durable: set[Path] = set()  # folders whose own names this process has synced
 
     def write(self, path: str, chunks: Iterable[bytes | memoryview | pa.Buffer]) -> int:
         target = self._made(path)
@@ -79,16 +80,17 @@ class LocalFiles:
     def put_if_absent(self, path: str, data: bytes) -> bool:
         target = self._made(path)
         hidden = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
-        with hidden.open("xb") as f:
-            f.write(data)
-            f.flush()
-            os.fsync(f.fileno())
         try:
+            with hidden.open("xb") as f:
+                f.write(data)
+                f.flush()
+                os.fsync(f.fileno())
             os.link(hidden, target)  # fails if the name is taken: the one atomic decision
         except FileExistsError:
             return False
         finally:
-            hidden.unlink()
+            with contextlib.suppress(OSError):  # what is decided stays decided
+                hidden.unlink()
         _sync(target.parent)
         return True
 
@@ -120,9 +122,14 @@ class LocalFiles:
 
     def _made(self, path: str) -> Path:
         target = self.root / path
-        if not target.parent.is_dir():
-            target.parent.mkdir(parents=True, exist_ok=True)
-            _sync(target.parent.parent)
+        folder = target.parent
+        if folder not in self._durable or not folder.is_dir():
+            made = [f for f in (folder, *folder.parents) if not f.exists()]
+            folder.mkdir(parents=True, exist_ok=True)
+            # One that is there may have been made by a process that died before it synced the name.
+            for above in dict.fromkeys(f.parent for f in (folder, *made)):
+                _sync(above)
+            self._durable.add(folder)
         return target
 
 

@@ -8,6 +8,7 @@ commits a fence, so that a writer that was only asleep finds its next version ta
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -43,8 +44,10 @@ class Lease:
             self._thread.start()
 
     def check(self) -> None:
-        """Raises `LeaseLost` if another writer has taken over."""
+        """Raises `LeaseLost` if another writer has taken over, or the lease was released."""
         newest = max((h.epoch for h in _epochs(self.files)), default=0)
+        if self._stop.is_set():
+            raise LeaseLost("this writer is closed", hint="open another one")
         if newest != self.holder.epoch:
             raise LeaseLost(
                 "another writer has taken over this database",
@@ -69,6 +72,12 @@ class Lease:
         self._stop.set()
         self.files.put_if_absent(f"{_path(self.holder.epoch)}.released", b"")
 
+    def withdraw(self) -> None:
+        """Gives up a takeover that could not be fenced: the lease is as it was before."""
+        self._stop.set()
+        with contextlib.suppress(OSError):
+            self.files.delete(f"{_path(self.holder.epoch)}.json")
+
 
 def acquire(files: FileSystem, time_to_live: float = 60.0) -> Lease:
     """The lease, or `WriterBusy` while its holder lives."""
@@ -91,10 +100,11 @@ def acquire(files: FileSystem, time_to_live: float = 60.0) -> Lease:
     record = {"owner": holder.owner, "host": holder.host, "pid": holder.pid}
     if not files.put_if_absent(f"{_path(holder.epoch)}.json", json.dumps(record).encode()):
         raise WriterBusy("another writer has just opened this database")
-    for old in held[:-1]:  # the last few are enough to tell who came when
-        for entry in files.list(FOLDER):
-            if entry.name.startswith(f"{old.epoch:020d}."):
-                files.delete(f"{FOLDER}/{entry.name}")
+    with contextlib.suppress(OSError):  # the last few are enough to tell who came when
+        for old in held[:-1]:
+            for entry in files.list(FOLDER):
+                if entry.name.startswith(f"{old.epoch:020d}."):
+                    files.delete(f"{FOLDER}/{entry.name}")
     return Lease(files, holder, taken_over, time_to_live)
 
 
@@ -106,7 +116,10 @@ def _epochs(files: FileSystem) -> list[Holder]:
     out = []
     for entry in files.list(FOLDER):
         if entry.name.endswith(".json"):
-            data = json.loads(files.read(f"{FOLDER}/{entry.name}"))
+            try:
+                data = json.loads(files.read(f"{FOLDER}/{entry.name}"))
+            except FileNotFoundError:  # forgotten by a newer writer since it was listed
+                continue
             epoch = int(entry.name.removesuffix(".json"))
             out.append(Holder(epoch, data["owner"], data["host"], data["pid"]))
     return sorted(out, key=lambda h: h.epoch)

@@ -9,6 +9,7 @@ is an error that names the last whole version, and is never skipped.
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import zlib
 from dataclasses import asdict, dataclass, field, replace
@@ -73,9 +74,12 @@ class Log:
         self._known: dict[int, Version] = {}
 
     def numbers(self) -> list[int]:
-        """The versions that can be read, oldest first: those that have a record and are not let go."""
-        floor = self.floor()
-        return [n for n in self.records() if n >= floor]
+        """The versions that were committed and are not let go, oldest first; a missing record is no gap."""
+        floor = self.floor()  # first, for it may be raised and records deleted meanwhile
+        last = max(self.records(), default=0)
+        if last < floor:
+            raise DamagedState(path_of(floor), "the record is missing", 0)
+        return list(range(max(floor, 1), last + 1))
 
     def records(self) -> list[int]:
         """The versions that have a record; older ones may be kept to read newer ones from."""
@@ -105,8 +109,23 @@ class Log:
             return Version()
         if number in self._known:
             return self._known[number]
+        try:
+            return self._read(number)
+        except DamagedState as e:
+            if number < self.floor():  # let go, and collected, while it was read
+                raise VersionGone(f"version {number} is not there any more") from e
+            raise DamagedState(e.path, e.damage, self._whole(number)) from None
+
+    def _whole(self, number: int) -> int:
+        """The newest version before one whose records are whole."""
+        for n in reversed([n for n in self.numbers() if n < number]):
+            with contextlib.suppress(DamagedState):
+                return self._read(n).number
+        return 0
+
+    def _read(self, number: int) -> Version:
         readable, known = self.numbers(), set(self.records())
-        if not readable or not readable[0] <= number <= readable[-1]:
+        if number not in readable:
             kept = f"{readable[0]} to {readable[-1]}" if readable else "none"
             raise VersionGone(f"version {number} is not there", hint=f"versions that are: {kept}")
         start = number
@@ -123,29 +142,28 @@ class Log:
 
     def _first(self, number: int) -> Version:
         record = self._record(number)
-        if "checkpoint" not in record:
-            raise DamagedState(path_of(number), "no checkpoint is left to read it from")
+        if "checkpoint" not in record:  # collection leaves a checkpoint in front of all records
+            raise DamagedState(path_of(number - 1), "the record is missing")
         return _version(number, record)
 
     def _next(self, before: Version, number: int) -> Version:
-        record = self._record(number, whole=before.number)
+        record = self._record(number)
         if "checkpoint" in record:
             return _version(number, record)
         return _change(record["change"]).applied(before, number, record["time"], record["note"])
 
-    def _record(self, number: int, whole: int | None = None) -> dict[str, Any]:
+    def _record(self, number: int) -> dict[str, Any]:
         path = path_of(number)
-        whole = number - 1 if whole is None else whole
         try:
             data = self.files.read(path)
         except FileNotFoundError:
-            raise DamagedState(path, "the record is missing", whole) from None
+            raise DamagedState(path, "the record is missing") from None
         body, _, check = data.rpartition(b"\n")
         if check != _check(body):
-            raise DamagedState(path, "its checksum is wrong", whole)
+            raise DamagedState(path, "its checksum is wrong")
         record: dict[str, Any] = json.loads(body)
         if record["version"] != number:
-            raise DamagedState(path, f"it is the record of version {record['version']}", whole)
+            raise DamagedState(path, f"it is the record of version {record['version']}")
         return record
 
     def append(self, old: Version, change: Change, note: dict[str, Any]) -> Version | None:

@@ -19,6 +19,7 @@ import contextlib
 import hashlib
 import json
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
@@ -98,10 +99,17 @@ class Store:
     def writer(self, time_to_live: float = 60.0) -> StoreWriter:
         """The right to commit; `WriterBusy` while another has it."""
         held = lease.acquire(self.files, time_to_live)
-        writer = StoreWriter(self, held)
-        if held.taken_over:
-            writer.commit(writer.begin(), {"fence": held.holder.epoch})
-        return writer
+        try:
+            while held.taken_over:
+                held.check()
+                fence = {"fence": held.holder.epoch}
+                if self.log.append(self.log.read(self.head()), Change(), fence) is not None:
+                    break
+                # The writer before had passed its own check and came first; once, for now it fails.
+        except BaseException:
+            held.withdraw()  # without a fence the writer before could still commit
+            raise
+        return StoreWriter(self, held)
 
     # --- retention ------------------------------------------------------------------------------------
 
@@ -128,9 +136,9 @@ class Store:
             e.name for e in self.files.list(DATA) if e.name not in needed and e.written < horizon
         ]
         base = max(
-            (n for n in self.log.numbers() if n <= kept[0] and n % CHECKPOINT == 1), default=0
+            (n for n in self.log.records() if n <= kept[0] and n % CHECKPOINT == 1), default=0
         )
-        records = [n for n in self.log.numbers() if n < base]
+        records = [n for n in self.log.records() if n < base]
         for number in records:  # oldest first, so that what is left is always a whole tail
             self.files.delete(path_of(number))
         self.runs.forget(set(gone))
@@ -144,12 +152,19 @@ class Store:
         """Reads everything that is retained, all bytes of it, and names what is damaged."""
         report = Report()
         seen: dict[tuple[str, int], DamagedState | None] = {}
+        broken: dict[str, DamagedState] = {}
         names: set[str] = set()
-        for number in self.log.numbers():
+        log, runs = (
+            Log(self.files),
+            Runs(self.files, DATA),
+        )  # nothing that was read before is trusted
+        for number in log.numbers():
             try:
-                version = self.log.read(number)
+                version = log.read(number)
             except DamagedState as e:
-                report.problems.append(e)
+                broken.setdefault(
+                    e.path, e
+                )  # one record that is broken breaks all until a checkpoint
                 continue
             report.versions += 1
             whole = True
@@ -157,24 +172,25 @@ class Store:
                 for ref in refs:
                     place = ref.file, ref.offset
                     if place not in seen:
-                        seen[place] = self._damage(ref)
+                        seen[place] = _damage(runs, ref)
                         report.bytes += ref.size
                     names.add(ref.file)
                     whole = whole and seen[place] is None
             if whole:
                 report.whole = number
         report.files = len(names)
-        for damage in seen.values():
+        for damage in (*broken.values(), *seen.values()):
             if damage is not None:
                 report.problems.append(DamagedState(damage.path, damage.damage, report.whole))
         return report
 
-    def _damage(self, ref: RunRef) -> DamagedState | None:
-        try:
-            self.runs.verify(ref)
-        except DamagedState as e:
-            return e
-        return None
+
+def _damage(runs: Runs, ref: RunRef) -> DamagedState | None:
+    try:
+        runs.verify(ref)
+    except DamagedState as e:
+        return e
+    return None
 
 
 class Commit:
@@ -182,6 +198,7 @@ class Commit:
 
     def __init__(self, store: Store, base: Version):
         self.store, self.base, self.change = store, base, Change()
+        self.begun = store.files.now()
 
     def create(self, spec: MapSpec) -> None:
         """A new, empty map."""
@@ -198,9 +215,12 @@ class Commit:
         self.change.facts[key] = value
 
     def arrangement(self, name: str) -> Arrangement:
-        """The map at the version that the commit starts from."""
-        spec, refs = self.base.maps.get(name) or (self.change.created[name], ())
-        return Arrangement(spec, refs, self.store.runs)
+        """The map at the version that the commit starts from; empty if the commit creates it."""
+        if name in self.change.created:
+            return Arrangement(self.change.created[name], (), self.store.runs)
+        if name in self.change.dropped:
+            raise StateError(f"the map `{name}` is dropped by this commit")
+        return Snapshot(self.base, self.store.runs).arrangement(name)
 
     def add(self, name: str, refs: list[RunRef]) -> None:
         """Runs that tasks have written; they exist once this is committed."""
@@ -239,6 +259,7 @@ class Compacted:
     name: str
     old: tuple[RunRef, ...]
     new: tuple[RunRef, ...]
+    begun: float
 
 
 class StoreWriter:
@@ -249,6 +270,7 @@ class StoreWriter:
         self._done: list[Compacted] = []
         self._guard = threading.Lock()
         self._worker: threading.Thread | None = None
+        self._damage: DamagedState | None = None
 
     def begin(self) -> Commit:
         """A commit on top of the newest version."""
@@ -256,7 +278,15 @@ class StoreWriter:
 
     def commit(self, commit: Commit, note: dict[str, Any] | None = None) -> Version:
         """Makes the next version; `LeaseLost` if another writer came first, and nothing has happened."""
+        self._tell()
         self._ride(commit)
+        if not self._there(
+            commit.begun, [r for refs in commit.change.added.values() for r in refs]
+        ):
+            raise StateError(
+                "files of this commit were collected before it was made",
+                hint=f"begin again; commits may take {self.store.grace_minutes:g} minutes (`grace_minutes`)",
+            )
         self.lease.check()
         made = self.store.log.append(commit.base, commit.change, note or {})
         if made is None:
@@ -273,12 +303,25 @@ class StoreWriter:
         for c in done:
             _, refs = commit.base.maps.get(c.name, (None, ()))
             untouched = c.name not in commit.change.removed and c.name not in commit.change.dropped
-            if untouched and set(c.old) <= set(refs):
+            if untouched and set(c.old) <= set(refs) and self._there(c.begun, c.new):
                 commit.replace(c.name, list(c.old), list(c.new))
+
+    def _there(self, begun: float, refs: Sequence[RunRef]) -> bool:
+        """Whether files that no version names yet are there; none that is young was collected."""
+        if self.store.files.now() - begun <= self.store.grace_minutes * 30:
+            return True
+        names = {e.name for e in self.store.files.list(DATA)}
+        return all(r.file in names for r in refs)
+
+    def _tell(self) -> None:
+        """Raises what a compaction in the background found damaged."""
+        damage, self._damage = self._damage, None
+        if damage is not None:
+            raise damage
 
     def compact(self, whole: bool = False) -> None:
         """Computes the compactions that are due (or all), to ride in the next commit."""
-        snapshot = self.store.at()
+        snapshot, begun = self.store.at(), self.store.files.now()
         for name in snapshot.version.maps:
             arrangement = snapshot.arrangement(name)
             refs = list(arrangement.refs) if whole else compaction.due(arrangement)
@@ -287,12 +330,21 @@ class StoreWriter:
                 compaction.compact(arrangement, refs, writer)
                 new = tuple(ref for _, ref in writer.close())
                 with self._guard:
-                    self._done.append(Compacted(name, tuple(refs), new))
+                    self._done.append(Compacted(name, tuple(refs), new, begun))
 
     def compact_in_background(self) -> None:
-        """Starts a compaction in a thread, unless one is under way."""
+        """Starts a compaction in a thread, unless one is under way; the next commit tells of damage."""
+
+        def work() -> None:
+            try:
+                self.compact()
+            except DamagedState as e:
+                self._damage = e
+            except OSError:  # a disk that is full may have room again the next time
+                pass
+
         if self._worker is None or not self._worker.is_alive():
-            self._worker = threading.Thread(target=self.compact, daemon=True)
+            self._worker = threading.Thread(target=work, daemon=True)
             self._worker.start()
 
     def close(self) -> None:
@@ -300,6 +352,7 @@ class StoreWriter:
         if self._worker is not None:
             self._worker.join()
         self.lease.release()
+        self._tell()
 
     def __enter__(self) -> StoreWriter:
         return self
@@ -308,7 +361,11 @@ class StoreWriter:
         self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None
     ) -> None:
         # After a fault the disk may refuse the release too; the error that came first is the one to see.
-        with contextlib.suppress(OSError) if kind is not None else contextlib.nullcontext():
+        with (
+            contextlib.suppress(OSError, DamagedState)
+            if kind is not None
+            else contextlib.nullcontext()
+        ):
             self.close()
 
 

@@ -16,10 +16,12 @@ from headwater.calculus.terms import (
     Add,
     Const,
     Field,
+    Let,
     Not,
     Num,
     Pred,
     Record,
+    Rel,
     Sng,
     Sum,
     Term,
@@ -71,7 +73,7 @@ class FromClause:
                 "NON_DETERMINISTIC",
                 "TABLESAMPLE picks other rows at each evaluation",
                 node,
-                "filter by a hash of the key instead",
+                "filter by a column instead",
             )
         if isinstance(node, exp.Lateral):
             rows = Rows()
@@ -118,6 +120,9 @@ class FromClause:
         right = self.table(node.this)
         self._distinct_aliases(left, right, node)
         side, kind = (node.side or "").upper(), (node.kind or "").upper()
+        named: list[tuple[Var, Term]] = []
+        if side and kind not in ("SEMI", "ANTI"):
+            left, right = self._named(left, named), self._named(right, named)
         both = Rows([], [], left.sources + right.sources, left.merged + right.merged)
         merged = self._merged(left, right, node)
         on = self._condition(both, left, right, merged, node)
@@ -134,10 +139,27 @@ class FromClause:
                 both.sources,
                 [*shared, *(Merged(n, (a,)) for n, a, _ in merged)],
             )
-        return self._outer(side, left, right, on, merged)
+        return self._outer(side, left, right, on, merged, named)
+
+    def _named(self, rows: Rows, named: list[tuple[Var, Term]]) -> Rows:
+        """Rows that are read several times, as a bag with a name, unless they are an input as it is."""
+        if len(rows.atoms) == 1 and not rows.factors and isinstance(rows.atoms[0][1], (Rel, Var)):
+            return rows
+        bag = rows.collect(Sng(_record({s.alias: s.row for s in rows.sources}), ONE))
+        name = Var(self.reader.fresh("q"), type_of(bag))
+        row = Var(self.reader.fresh("j"), type_of(bag).key)
+        named.append((name, bag))
+        sources = [Source(s.alias, Field(row, s.alias)) for s in rows.sources]
+        return Rows([(row, name)], [], sources, rows.merged)
 
     def _outer(
-        self, side: str, left: Rows, right: Rows, on: list[Term], merged: list[tuple[str, str, str]]
+        self,
+        side: str,
+        left: Rows,
+        right: Rows,
+        on: list[Term],
+        merged: list[tuple[str, str, str]],
+        named: list[tuple[Var, Term]],
     ) -> Rows:
         sources = left.sources + right.sources
         pairs = Rows(left.atoms + right.atoms, left.factors + right.factors + on)
@@ -147,7 +169,9 @@ class FromClause:
             parts.append(_alone(left, right, on, whole))
         if side in ("RIGHT", "FULL"):
             parts.append(_alone(right, left, on, whole))
-        joined = Add(tuple(parts))
+        joined: Term = Add(tuple(parts))
+        for name, bag in reversed(named):
+            joined = Let(name, bag, joined)
         row = Var(self.reader.fresh("j"), type_of(joined).key)
         columns = {
             "LEFT": [Merged(n, (a,)) for n, a, _ in merged],

@@ -124,6 +124,11 @@ class Reader:
         """A refusal at a node, by a reason that has a name."""
         return NotIncremental(reason, what, text=self.text, span=self.span(node), hint=hint)
 
+    def word(self, node: exp.Expr) -> str:
+        """The word in the text that a node stands for, such as the name of its function."""
+        mark = node.meta
+        return self.text[mark["start"] : mark["end"] + 1] if "start" in mark else ""
+
     def no_positions(self, node: exp.Expr) -> NotIncremental:
         """A refusal of what asks for an element's place: arrays are bags here."""
         return self.refuse(

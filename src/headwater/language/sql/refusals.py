@@ -13,6 +13,20 @@ from headwater.language.sql.functions import NON_DETERMINISTIC, TIME_OF_DAY
 if TYPE_CHECKING:
     from headwater.language.sql.reader import Reader
 
+INTERNAL = {
+    "and",
+    "or",
+    "not",
+    "case",
+    "cast",
+    "try_cast",
+    "is_null",
+    "is_not_null",
+    "negate",
+    "div",
+}
+"""Functions of the calculus that SQL writes in another way."""
+
 
 def refusal(reader: Reader, e: exp.Expr) -> HeadwaterError:
     """Why an expression is not in the language: it is unknown, or it cannot be maintained."""
@@ -42,10 +56,11 @@ def refusal(reader: Reader, e: exp.Expr) -> HeadwaterError:
     if isinstance(e, (exp.Bracket, exp.Posexplode)) or name in ("element_at", "array_position"):
         return reader.no_positions(e)
     if isinstance(e, (exp.Func, exp.Anonymous)):
+        known = sorted(n for n in SCALARS if n.isidentifier() and n not in INTERNAL)
         return reader.error(
             UnknownName,
-            f"the function `{name}` is not known",
+            f"the function `{reader.word(e) or name}` is not known",
             e,
-            hint=f"known functions: {', '.join(sorted(n for n in SCALARS if n[0].isalpha()))}",
+            hint=f"known functions: {', '.join(n for n in known if not n.startswith('py_'))}",
         )
     return reader.refuse("UNSUPPORTED_EXPRESSION", f"{shown} is not in the language", e, "")
