@@ -31,6 +31,7 @@ from headwater.calculus.types import (
     is_numeric,
 )
 from headwater.errors import NotIncremental, TypeMismatch, UnknownName
+from headwater.language.build import distinct
 from headwater.language.comprehension.calls import arguments, integer, read_call
 from headwater.language.comprehension.operators import (
     EMPTY,
@@ -42,7 +43,6 @@ from headwater.language.comprehension.operators import (
     component,
     connected,
     constant,
-    distinct,
     equal,
     is_collection,
     is_tuple,

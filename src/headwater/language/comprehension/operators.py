@@ -19,13 +19,12 @@ from functools import reduce
 from typing import Any
 
 from headwater.calculus.check import type_of
-from headwater.calculus.scalars import EXACT, common_type
+from headwater.calculus.scalars import common_type
 from headwater.calculus.terms import (
     Add,
     Box,
     Call,
     Const,
-    Each,
     Field,
     For,
     Not,
@@ -54,12 +53,12 @@ from headwater.calculus.types import (
     RecordType,
     Type,
     bag,
-    decimal,
     has_box,
     is_key,
     is_numeric,
 )
 from headwater.errors import NotIncremental, TypeMismatch
+from headwater.language.build import decimal_literal
 
 NULL, FALSE, NONE_OF_THEM = Const(None, VOID), Const(False, BOOLEAN), Const(0, BIGINT)
 ONE = Num(1, INT)
@@ -104,14 +103,8 @@ def constant(value: Any) -> Const:
         return Const(value, plain[type(value)])
     if type(value) is int and -(1 << 63) <= value < 1 << 63:
         return Const(value, BIGINT)
-    if type(value) is Decimal and value.is_finite():
-        _, digits, exponent = value.as_tuple()
-        assert isinstance(exponent, int)
-        scale = max(0, -exponent)
-        precision = max(len(digits) + max(exponent, 0), scale)
-        if precision <= 38:
-            exact = value.quantize(Decimal(1).scaleb(-scale), context=EXACT)
-            return Const(exact, decimal(precision, scale))
+    if type(value) is Decimal and (exact := decimal_literal(value)) is not None:
+        return exact
     raise NotIncremental(
         "UNSUPPORTED_SYNTAX",
         f"{value!r} cannot be a constant of a query",
@@ -148,13 +141,6 @@ def product(*factors: Term) -> Term:
     """A product, flat; of one factor, that factor."""
     flat = [g for f in factors for g in (f.factors if isinstance(f, Times) else (f,))]
     return flat[0] if len(flat) == 1 else Times(tuple(flat))
-
-
-def distinct(rows: Term) -> Term:
-    """Every row that is there, once."""
-    key, count = Var("k", type_of(rows).key), Var("v", INT)
-    there = Pred(Call(">", (Box(count), NONE_OF_THEM)))
-    return Each(key, count, rows, Times((there, Sng(key, ONE))))
 
 
 # --- common types --------------------------------------------------------------------------------

@@ -24,7 +24,6 @@ from headwater.calculus.terms import (
     Each,
     Field,
     Let,
-    Num,
     Pred,
     Record,
     Sng,
@@ -34,16 +33,15 @@ from headwater.calculus.terms import (
     Var,
 )
 from headwater.calculus.types import (
-    BIGINT,
     BOOLEAN,
     DOUBLE,
-    INT,
     Base,
     KeyType,
     decimal,
     is_numeric,
 )
 from headwater.errors import HeadwaterError, QueryError, TypeMismatch
+from headwater.language.build import ONE, ZERO, each_distinct
 from headwater.language.schema import sql_name
 from headwater.language.sql.coerce import case_of, cast_to
 from headwater.language.sql.expressions import Expressions
@@ -72,7 +70,6 @@ BY_NAME = {
     "collect_set": "collect_set",
     "count_if": "count_if",
 }
-ZERO, ONE = Const(0, BIGINT), Num(1, INT)
 
 
 def name_of(e: exp.Expr) -> str | None:
@@ -241,9 +238,7 @@ class Grouping:
 
     def _distinct(self, bag: Term, body: Callable[[Term], Term]) -> Term:
         """The sum of a body over the different values of a bag."""
-        t = type_of(bag)
-        d, w = Var(self.reader.fresh("d"), t.key), Var(self.reader.fresh("w"), t.value)
-        return Each(d, w, bag, Times((Pred(Call(">", (Box(w), ZERO))), body(d))))
+        return each_distinct(bag, body, self.reader.fresh("d"), self.reader.fresh("w"))
 
     # --- second pass: what the query shows -----------------------------------------------------------
 

@@ -6,7 +6,8 @@ from decimal import Decimal
 
 from headwater.calculus.check import type_of
 from headwater.calculus.terms import Call, Const, Term
-from headwater.calculus.types import INTEGRAL, VOID, Base, KeyType, decimal
+from headwater.calculus.types import INTEGRAL, VOID, Base, KeyType
+from headwater.language.build import decimal_literal
 
 _NUMBERS = {*INTEGRAL, "float", "double", "decimal"}
 _MOMENTS = {"date", "timestamp", "timestamp_ntz"}
@@ -46,15 +47,6 @@ def cast_to(term: Term, target: KeyType) -> Term:
     return Call("cast", (term,), target)
 
 
-def decimal_literal(value: Decimal) -> Const:
-    """A decimal constant with the least precision and scale that hold it."""
-    exponent = value.as_tuple().exponent
-    assert isinstance(exponent, int)
-    scale = max(0, -exponent)
-    digits = len(value.as_tuple().digits)
-    return Const(value, decimal(max(digits, scale, 1), scale))
-
-
 def as_decimal_literal(term: Term) -> Term:
     """An integer constant beside a decimal counts with its own digits, not with its type's."""
     t = type_of(term)
@@ -64,7 +56,7 @@ def as_decimal_literal(term: Term) -> Term:
         and t.name in INTEGRAL
         and term.value is not None
     ):
-        return decimal_literal(Decimal(term.value))
+        return decimal_literal(Decimal(term.value)) or term
     return term
 
 

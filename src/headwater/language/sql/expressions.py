@@ -47,6 +47,7 @@ from headwater.errors import (
     TypeMismatch,
     UnknownName,
 )
+from headwater.language.build import decimal_literal
 from headwater.language.schema import sql_name, type_of_ddl
 from headwater.language.sql import subqueries
 from headwater.language.sql.coerce import (
@@ -54,7 +55,6 @@ from headwater.language.sql.coerce import (
     can_cast,
     case_of,
     cast_to,
-    decimal_literal,
     with_backslash,
 )
 from headwater.language.sql.functions import ARITHMETIC, COMPARISONS, FUNCTIONS
@@ -160,11 +160,17 @@ class Expressions:
         if "e" in text.lower():
             return Const(float(text), DOUBLE)
         if "." in text:
-            return decimal_literal(Decimal(text))
+            return self._decimal(e)
         value = int(text)
         if value >= 1 << 63:
-            return decimal_literal(Decimal(text))
+            return self._decimal(e)
         return Const(value, INTEGER if value < 1 << 31 else BIGINT)
+
+    def _decimal(self, e: exp.Literal) -> Term:
+        exact = decimal_literal(Decimal(e.this))
+        if exact is None:
+            raise self.reader.error(TypeMismatch, f"{e.this} has more than 38 digits", e)
+        return exact
 
     def _boolean(self, e: exp.Boolean) -> Term:
         return Const(bool(e.this), BOOLEAN)

@@ -18,7 +18,6 @@ from headwater.calculus.terms import (
     Field,
     Let,
     Not,
-    Num,
     Pred,
     Record,
     Rel,
@@ -29,16 +28,15 @@ from headwater.calculus.terms import (
     Unbox,
     Var,
 )
-from headwater.calculus.types import INT, Boxed, MapType, RecordType
+from headwater.calculus.types import Boxed, MapType, RecordType
 from headwater.errors import QueryError, TypeMismatch, UnknownName
+from headwater.language.build import ONE
 from headwater.language.schema import sql_name
 from headwater.language.sql.expressions import Expressions
 from headwater.language.sql.scope import Merged, Rows, Scope, Source, field_of
 
 if TYPE_CHECKING:
     from headwater.language.sql.reader import Reader
-
-ONE = Num(1, INT)
 
 
 class FromClause:

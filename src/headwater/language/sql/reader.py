@@ -20,7 +20,6 @@ from headwater.calculus.terms import (
     Answer,
     Box,
     Call,
-    Const,
     Each,
     Field,
     For,
@@ -35,7 +34,7 @@ from headwater.calculus.terms import (
     Var,
     fresh,
 )
-from headwater.calculus.types import BIGINT, INT, MapType, RecordType
+from headwater.calculus.types import INT, RecordType
 from headwater.errors import (
     HeadwaterError,
     NotIncremental,
@@ -45,6 +44,7 @@ from headwater.errors import (
     TypeMismatch,
     UnknownName,
 )
+from headwater.language.build import ONE, ZERO, distinct
 from headwater.language.schema import Schemas, sql_name
 from headwater.language.sql.aggregate import is_aggregate
 from headwater.language.sql.coerce import cast_to
@@ -52,7 +52,6 @@ from headwater.language.sql.expressions import Expressions
 from headwater.language.sql.scope import Rows, Scope, Source
 from headwater.language.sql.select import Select, order_keys, ranked
 
-ONE, ZERO = Num(1, INT), Const(0, BIGINT)
 E = TypeVar("E", bound=HeadwaterError)
 
 
@@ -246,10 +245,10 @@ class Reader:
         left, right = self.aligned(
             self.query(node.left, parent), self.query(node.right, parent), node
         )
-        distinct = bool(node.args.get("distinct"))
+        once = bool(node.args.get("distinct"))
         if isinstance(node, exp.Union):
             both = Add((left, right))
-            return self.distinct(both) if distinct else both
+            return self.distinct(both) if once else both
         x = Var(self.fresh("r"), type_of(left).key)
         zero = Num(0, INT)
         counts = Add(
@@ -261,12 +260,12 @@ class Reader:
         k, v = Var(self.fresh("k"), x.type), Var(self.fresh("v"), type_of(counts).value)
         l, r = Box(Field(v, "l")), Box(Field(v, "r"))  # noqa: E741
         if isinstance(node, exp.Intersect):
-            if distinct:
+            if once:
                 test = Call("and", (Call(">", (l, ZERO)), Call(">", (r, ZERO))))
                 body: Term = Times((Pred(test), Sng(k, ONE)))
             else:
                 body = Sng(k, Unbox(Call("greatest", (ZERO, Call("least", (l, r))))))
-        elif distinct:
+        elif once:
             test = Call("and", (Call(">", (l, ZERO)), Call("<=", (r, ZERO))))
             body = Times((Pred(test), Sng(k, ONE)))
         else:
@@ -310,10 +309,7 @@ class Reader:
 
     def distinct(self, bag: Term) -> Term:
         """Every row that is there, once."""
-        t = type_of(bag)
-        assert isinstance(t, MapType)
-        k, v = Var(self.fresh("k"), t.key), Var(self.fresh("v"), t.value)
-        return Each(k, v, bag, Times((Pred(Call(">", (Box(v), ZERO))), Sng(k, ONE))))
+        return distinct(bag, self.fresh("k"), self.fresh("v"))
 
     # --- order and limit --------------------------------------------------------------------------------------
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from headwater.calculus.check import type_of
-from headwater.calculus.terms import Field, Num, Record, Sng, Term
-from headwater.calculus.types import INT
+from headwater.calculus.terms import Field, Record, Sng, Term
 from headwater.errors import NotIncremental, QueryError, UnknownName
+from headwater.language.build import ONE
 from headwater.language.sql.aggregate import Grouping, aggregates
 from headwater.language.sql.expressions import Expressions
 from headwater.language.sql.joins import FromClause
@@ -17,8 +17,6 @@ from headwater.language.sql.scope import Scope
 
 if TYPE_CHECKING:
     from headwater.language.sql.reader import Reader
-
-ONE = Num(1, INT)
 
 
 def ranked(keys: list[Term], row: Term) -> Record:
