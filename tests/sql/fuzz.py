@@ -45,6 +45,9 @@ T = TypeVar("T")
 Columns = Sequence[tuple[str, str]]
 """Names with kinds."""
 
+Outer = tuple[Column, ...]
+"""What a subquery may read of the queries around it."""
+
 
 class Queries:
     """Draws queries over tables with the given columns."""
@@ -75,7 +78,7 @@ class Queries:
 
     # --- queries --------------------------------------------------------------------------------------
 
-    def query(self, columns: Columns, outer: tuple[Column, ...] = (), depth: int = 3) -> Text:
+    def query(self, columns: Columns, outer: Outer = (), depth: int = 3) -> Text:
         """Any query with these columns; it may read columns of the query around it."""
         known, clause = list(self.ctes), sql("")
         if depth > 1 and self.left > 2 and self.chance(5):
@@ -94,12 +97,10 @@ class Queries:
             body = self.select(columns, outer, depth)
         self.ctes = known
         if flat and self.chance(6):
-            body = sql("{}{}", body, self.order(columns, 5 - self.pick(6)))
+            body = sql("{}{}", body, self.order(columns, 6 - self.pick(6)))
         return sql("{}{}", clause, body)
 
-    def set_operation(
-        self, columns: Columns, outer: tuple[Column, ...], depth: int, flat: bool
-    ) -> Text:
+    def set_operation(self, columns: Columns, outer: Outer, depth: int, flat: bool) -> Text:
         """UNION ALL, and where rows can be compared the others; integers may meet other numbers."""
         others = [
             (n + "2", "int" if k in ("dec", "dbl") and self.chance(6) else k) for n, k in columns
@@ -122,9 +123,7 @@ class Queries:
         offset = " OFFSET 1" if self.chance(4) else ""
         return sql(" ORDER BY {} LIMIT {}{}", joined(", ", order), str(limit), offset)
 
-    def select(
-        self, columns: Columns, outer: tuple[Column, ...], depth: int, one: bool = False
-    ) -> Text:
+    def select(self, columns: Columns, outer: Outer, depth: int, one: bool = False) -> Text:
         """One SELECT; `one` makes it a global aggregate, of one row or none."""
         source, local = self.from_clause(depth) if not self.chance(20) else (sql(""), [])
         aliases = {c.alias for c in local}
@@ -133,12 +132,12 @@ class Queries:
         where: list[Text] = []
         if outer and local:
             where = self.correlation(local, outer)
-        if self.chance(2):
+        if self.chance(3):
             where.append(self.condition(Scope((*local, *outer), visible, depth - 1), 2))
         tail = sql(" WHERE {}", joined(" AND ", where)) if where else sql("")
         grouped = sql("")
         lacking = {k for _, k in columns} - {c.kind for c in local} - set(SCALARS)
-        grouping = one or (self.pick(4) > 0 if lacking else self.chance(4))
+        grouping = one or (self.pick(4) > 0 if lacking else self.chance(6))
         if grouping:
             scope, grouped = self.grouped(columns, local, outer, depth, one)
             tail = sql("{}{}", tail, grouped)
@@ -150,16 +149,16 @@ class Queries:
             values[0] = scope.columns[0].text  # without a key it is an aggregate that makes one row
         items = [sql(f"{{}} AS {n}", v) for (n, _), v in zip(columns, values, strict=True)]
         flat = all(k not in ARRAYS for _, k in columns)
-        distinct = "DISTINCT " if flat and self.chance(6) else ""
+        distinct = "DISTINCT " if flat and self.chance(8) else ""
         return sql("SELECT {}{}{}{}", distinct, joined(", ", items), source, tail)
 
-    def correlation(self, local: list[Column], outer: tuple[Column, ...]) -> list[Text]:
+    def correlation(self, local: list[Column], outer: Outer) -> list[Text]:
         """A comparison of a local column with one of the query around it, if their kinds agree."""
         pairs = [(a, b) for a in local for b in outer if a.kind == b.kind and a.kind in SCALARS]
         if not pairs:
             return []
         a, b = self.choose(pairs)
-        return [sql(self.choose(("{} = {}", "{} = {}", "{} < {}")), a.text, b.text)]
+        return [sql(self.choose(("{} = {}", "{} <= {}")), a.text, b.text)]
 
     def bare(self, columns: list[Column]) -> Iterator[Column]:
         """Some columns without the name of their table, where Spark knows which one is meant."""
@@ -169,12 +168,7 @@ class Queries:
             yield replace(c, text=Text(c.name, c.text.duckdb)) if short else c
 
     def grouped(
-        self,
-        columns: Columns,
-        local: list[Column],
-        outer: tuple[Column, ...],
-        depth: int,
-        one: bool,
+        self, columns: Columns, local: list[Column], outer: Outer, depth: int, one: bool
     ) -> tuple[Scope, Text]:
         """GROUP BY with HAVING: what can be read of a group, and the clauses."""
         keys, aggregates = [], []
@@ -188,12 +182,15 @@ class Queries:
                 keys.append(key)
             else:
                 aggregates.append(self.aggregate(kind, local, depth - 1))
+        others = [c for c in local if c.kind in SCALARS]
+        if others and not keys and not one and self.pick(4):
+            keys.append(self.choose(others))
         visible = (*(k for k in keys if k.alias), *outer)
         clauses = sql(" GROUP BY {}", joined(", ", (k.text for k in keys))) if keys else sql("")
         # Known bug: a column of the query around it is refused in the select list and the HAVING of a
         # grouped subquery ("neither grouped by nor aggregated"), so `outer` is not among the columns.
         scope = Scope((*keys, *aggregates), visible, depth - 1)
-        if self.chance(4):
+        if self.chance(6):
             named = tuple(c for c in keys if c.alias)  # a merged column may be an alias too
             extra = self.aggregate(self.choose(SCALARS), local)
             inner = replace(scope, columns=(extra, *named, *aggregates))
@@ -248,7 +245,7 @@ class Queries:
     def source(self, depth: int, used: set[str]) -> tuple[Text, list[Column]]:
         """A table, a CTE, constants, or a subquery; a table may go by its own name."""
         self.left -= 1
-        known = [*self.tables.items(), *self.ctes]
+        known = [*self.tables.items(), *self.ctes, *self.ctes, *self.ctes]
         alias = self.fresh("t")
         if depth > 1 and self.left > 0 and self.chance(3):
             columns = self.wanted()
@@ -306,7 +303,7 @@ class Queries:
         on = self.condition(scope, 1)
         if pairs and self.pick(4) < 3:
             a, b = self.choose(pairs)
-            template = self.choose(("{} = {}", "{} = {} AND {}", "{} = {} OR {}", "{} < {}"))
+            template = self.choose(("{} = {}", "{} = {} OR {}", "{} <= {}", "{} = {} AND {}"))
             on = sql(template, a.text, b.text, on)
         elif not pairs or self.pick(2):
             on = sql("true")
@@ -328,7 +325,11 @@ class Queries:
         """An expression of this kind."""
         found = [c.text for c in scope.columns if c.kind == kind]
         if depth == 0 or kind not in SCALARS or self.pick(5) < 3:
+            kinds = {c.kind for c in scope.columns}
+            made = [t for t in FUNCTIONS.get(kind, ()) if kinds.issuperset(t[1].split())]
             at = self.pick(4 * len(found) + 1)
+            if at == 0 and made and not found and self.pick(3):
+                return self.call(self.choose(made), kind, scope, 0)
             return found[at // 4] if at < 4 * len(found) else self.literal(kind)
         if scope.depth > 0 and self.left > 0 and self.chance(8):
             return self.scalar(kind, scope)
@@ -354,7 +355,7 @@ class Queries:
         """A boolean expression: a comparison, logic, or a subquery's test."""
         if depth > 0 and self.chance(3):
             parts = [self.condition(scope, depth - 1) for _ in range(2)]
-            logic = ["({} AND {})", "({} OR {})", "(NOT {0})"]
+            logic = ["({} OR {})", "({} AND {})", "(NOT {0})"]
             if re.search(r"\bIN \((SELECT|WITH|\()", parts[0].spark):
                 logic.pop()  # Spark moves NOT inwards, where it meets an IN that is never NULL
             return sql(self.choose(logic), *parts)

@@ -211,3 +211,19 @@ SELECT r.a, z.one FROM r LEFT JOIN (SELECT b, 1 AS one FROM s) z ON r.b = z.b;
 
 -- duplicates: rows that repeat on both sides
 SELECT c.name, o.status FROM customer c JOIN orders o ON c.custkey = o.custkey;
+
+-- using_twice: a column that two joins merge is one, and a full join gives either side
+SELECT a, x FROM r JOIN empty USING (a) FULL JOIN t USING (a);
+
+-- using_twice_right: the second join decides whose column it is
+SELECT a FROM r LEFT JOIN empty USING (a) RIGHT JOIN t USING (a);
+-- duckdb:
+SELECT t.a FROM r LEFT JOIN empty e ON r.a = e.a RIGHT JOIN t ON r.a = t.a;
+
+-- using_twice_star: the merged column comes once
+SELECT * FROM r JOIN empty e USING (a, b) LEFT JOIN t USING (a);
+
+-- using_semi_star: a merged column comes first
+SELECT * FROM s LEFT SEMI JOIN r USING (b);
+-- duckdb:
+SELECT b, c, d FROM s SEMI JOIN r USING (b);

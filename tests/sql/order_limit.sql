@@ -77,3 +77,13 @@ SELECT status, day FROM orders ORDER BY status DESC NULLS LAST, day NULLS FIRST 
 
 -- limit_one: the single first row
 SELECT a, x FROM t ORDER BY x DESC NULLS LAST, a NULLS LAST LIMIT 1;
+
+-- by_alias_that_hides: an alias that is also a column means the output, in expressions too
+SELECT -a AS a FROM r WHERE a IS NOT NULL ORDER BY a + 0 LIMIT 1;
+-- duckdb:
+SELECT -a AS n FROM r WHERE a IS NOT NULL ORDER BY n LIMIT 1;
+
+-- distinct_by_expression: what is selected is written out again
+SELECT DISTINCT a + b AS n FROM r WHERE a + b IS NOT NULL ORDER BY a + b LIMIT 2;
+-- duckdb:
+SELECT DISTINCT a + b AS n FROM r WHERE a + b IS NOT NULL ORDER BY n LIMIT 2;

@@ -287,8 +287,8 @@ class _GroupedScope(Scope):
         super().__init__(grouping.rows, grouping.scope.parent)
         self.grouping = grouping
 
-    def _local(self, parts: list[str]) -> Term | None:
-        found = super()._local(parts)
+    def local(self, parts: list[str]) -> Term | None:
+        found = super().local(parts)
         return None if found is None else self.grouping.key_of(found)
 
 

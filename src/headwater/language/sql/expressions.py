@@ -74,9 +74,15 @@ class Expressions:
     def __init__(self, reader: Reader, scope: Scope, grouping: Grouping | None = None):
         self.reader, self.scope, self.grouping = reader, scope, grouping
         self.aliases: dict[str, exp.Expr] = {}
+        self.outputs: dict[str, Term] = {}
+        self.known: Callable[[exp.Expr], Term | None] | None = None
 
     def key(self, e: exp.Expr) -> Term:
-        """The key term of an expression."""
+        """The key term of an expression; in ORDER BY the names of the output come first."""
+        if isinstance(e, exp.Column) and not e.table and e.name.lower() in self.outputs:
+            return self.outputs[e.name.lower()]
+        if self.known is not None and (shown := self.known(e)) is not None:
+            return shown
         if self.grouping is not None:
             known = self.grouping.term_of(e)
             if known is not None:
@@ -190,7 +196,7 @@ class Expressions:
             found = self.scope.resolve(parts)
         except AmbiguousColumn as error:
             raise self.reader.error(AmbiguousColumn, error.what, e, hint=error.hint) from None
-        if found is not None and self.grouping is not None:
+        if self.grouping is not None and self.scope.local(parts) is not None:
             raise self.reader.error(
                 QueryError,
                 f"{self._described(e)} is neither grouped by nor aggregated",

@@ -124,18 +124,17 @@ class FromClause:
         both = Rows([], [], left.sources + right.sources, left.merged + right.merged)
         merged = self._merged(left, right, node)
         on = self._condition(both, left, right, merged, node)
-        merged = [m for m in merged if kind not in ("SEMI", "ANTI")]
         if kind in ("SEMI", "ANTI"):
+            left.merged = _remerged("LEFT", left, Rows(), merged)
             matches = right_matches(right, on)
             left.factors.append(Not(Not(matches)) if kind == "SEMI" else Not(matches))
             return left
         if not side:
-            shared = [*left.merged, *right.merged]
             return Rows(
                 left.atoms + right.atoms,
                 left.factors + right.factors + on,
                 both.sources,
-                [*shared, *(Merged(n, (a,)) for n, a, _ in merged)],
+                _remerged("LEFT", left, right, merged),
             )
         return self._outer(side, left, right, on, merged, named)
 
@@ -171,16 +170,11 @@ class FromClause:
         for name, bag in reversed(named):
             joined = Let(name, bag, joined)
         row = Var(self.reader.fresh("j"), type_of(joined).key)
-        columns = {
-            "LEFT": [Merged(n, (a,)) for n, a, _ in merged],
-            "RIGHT": [Merged(n, (b,)) for n, _, b in merged],
-            "FULL": [Merged(n, (a, b)) for n, a, b in merged],
-        }[side]
         return Rows(
             [(row, joined)],
             [],
             [Source(s.alias, Field(row, s.alias)) for s in sources],
-            [*left.merged, *right.merged, *columns],
+            _remerged(side, left, right, merged),
         )
 
     def _distinct_aliases(self, left: Rows, right: Rows, node: exp.Join) -> None:
@@ -284,6 +278,20 @@ class FromClause:
             bag = Add((bag, Times((Not(Sum(bag)), nothing))))
         rows.atoms.append((element, bag))
         return element
+
+
+def _remerged(
+    side: str, left: Rows, right: Rows, merged: list[tuple[str, str, str]]
+) -> list[Merged]:
+    """The merged columns after a join: those that it merges, then those of either side that it does not."""
+    new = []
+    for name, a, b in merged:
+        of_left = next((m.aliases for m in left.merged if m.name.lower() == name.lower()), (a,))
+        of_right = next((m.aliases for m in right.merged if m.name.lower() == name.lower()), (b,))
+        by_side = {"LEFT": of_left, "RIGHT": of_right, "FULL": (*of_left, *of_right)}
+        new.append(Merged(name, by_side[side]))
+    names = {m.name.lower() for m in new}
+    return new + [m for m in (*left.merged, *right.merged) if m.name.lower() not in names]
 
 
 def right_matches(right: Rows, on: list[Term]) -> Term:

@@ -156,9 +156,9 @@ class Reader:
             match node:
                 case exp.Subquery() | exp.Paren():
                     term = self.query(node.this, parent)
-                    return self._ordered_rows(term, node) if node.args.get("limit") else term
+                    return self.ordered_rows(term, node) if node.args.get("limit") else term
                 case exp.SetOperation():
-                    return self._ordered_rows(self.set_operation(node, parent), node)
+                    return self.ordered_rows(self.set_operation(node, parent), node)
                 case exp.Select():
                     return Select(self, node, parent).read()
                 case exp.Values():
@@ -175,7 +175,12 @@ class Reader:
     def subquery(self, node: exp.Expr, scope: Scope) -> Term:
         """A query inside an expression, which sees the scope around it; its columns have no names."""
         for select in node.find_all(exp.Select):
-            if select.find_ancestor(exp.From, exp.Join, exp.With) is None:
+            above: exp.Expr | None = select
+            while above is not None and above is not node:
+                above = above.parent
+                if isinstance(above, (exp.From, exp.Join, exp.With)):
+                    break
+            else:
                 select.meta["unnamed"] = True
         return self.query(node, scope)
 
@@ -313,13 +318,23 @@ class Reader:
 
     # --- order and limit --------------------------------------------------------------------------------------
 
-    def _ordered_rows(self, bag: Term, node: exp.Expr) -> Term:
-        """ORDER BY and LIMIT over rows whose columns are the only names."""
+    def ordered_rows(
+        self, bag: Term, node: exp.Expr, names: list[str] | None = None, selected: Any = None
+    ) -> Term:
+        """ORDER BY and LIMIT over rows whose columns are the only names.
+
+        `selected` tells the column that an expression is, where the query has it in its select list.
+        """
         if not (node.args.get("limit") or node.args.get("offset") or node.args.get("order")):
             return bag
         row = Var(self.fresh("r"), type_of(bag).key)
         rows = Rows([(row, bag)], [], [Source("", row)])
-        keys, directions = order_keys(Expressions(self, Scope(rows)), node, row)
+        columns: list[Term] = [Field(row, n) for n, _ in type_of(row).fields]
+        expressions = Expressions(self, Scope(rows))
+        if selected is not None:
+            expressions.known = lambda e: None if (i := selected(e)) is None else columns[i]
+        given = names or [n for n, _ in type_of(row).fields]
+        keys, directions = order_keys(expressions, node, given, columns)
         return self.limited(
             node, directions, lambda: For(row, bag, Sng(ranked(keys, row), ONE)), bag
         )

@@ -75,10 +75,11 @@ class Scope:
 
     def resolve(self, parts: list[str]) -> Term | None:
         """The term of a column `a`, `t.a` or `t.a.b`, here or further out; None if there is none."""
-        found = self._local(parts)
+        found = self.local(parts)
         return found if found is not None or self.parent is None else self.parent.resolve(parts)
 
-    def _local(self, parts: list[str]) -> Term | None:
+    def local(self, parts: list[str]) -> Term | None:
+        """The term of a column of this SELECT's own sources."""
         head, *rest = parts
         for source in self.rows.sources:
             if source.alias.lower() == head.lower() and rest:

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from headwater.calculus.check import type_of
-from headwater.calculus.terms import Field, Record, Sng, Term
-from headwater.errors import NotIncremental, QueryError, UnknownName
+from headwater.calculus.terms import Record, Sng, Term
+from headwater.errors import HeadwaterError, NotIncremental, QueryError, UnknownName
 from headwater.language.build import ONE
 from headwater.language.sql.aggregate import Grouping, aggregates
 from headwater.language.sql.expressions import Expressions
@@ -26,32 +25,25 @@ def ranked(keys: list[Term], row: Term) -> Record:
 
 
 def order_keys(
-    expressions: Expressions, node: exp.Expr, output: Term, columns: list[Term] | None = None
+    expressions: Expressions, node: exp.Expr, names: list[str], columns: list[Term]
 ) -> tuple[list[Term], list[tuple[bool, bool]]]:
-    """The terms and directions of ORDER BY; an ordinal names a column of the output."""
+    """The terms and directions of ORDER BY: ordinals and names mean columns of the output first."""
     keys: list[Term] = []
     directions: list[tuple[bool, bool]] = []
     order = node.args.get("order")
-    names = [n for n, _ in type_of(output).fields]
-    given = columns if columns is not None else [Field(output, n) for n in names]
+    expressions.outputs = {n.lower(): c for n, c in zip(names, columns, strict=True)}
     for item in order.expressions if order is not None else []:
         e = item.this
         if isinstance(e, exp.Literal) and e.is_int:
             position = int(e.this)
-            if not 1 <= position <= len(given):
+            if not 1 <= position <= len(columns):
                 raise expressions.reader.error(
-                    QueryError, f"ORDER BY {position}: there are {len(given)} columns", item
+                    QueryError, f"ORDER BY {position}: there are {len(columns)} columns", item
                 )
-            keys.append(given[position - 1])
+            keys.append(columns[position - 1])
         else:
-            named = [
-                g
-                for g, n in zip(given, names, strict=True)
-                if isinstance(e, exp.Column) and not e.table and n.lower() == e.name.lower()
-            ]
-            keys.append(named[0] if named else expressions.key(e))
-        descending = bool(item.args.get("desc"))
-        directions.append((descending, not item.args.get("nulls_first")))
+            keys.append(expressions.key(e))
+        directions.append((bool(item.args.get("desc")), not item.args.get("nulls_first")))
     return keys, directions
 
 
@@ -156,6 +148,7 @@ class Select:
 
     def _unique(self, items: list[tuple[str, Term]]) -> list[tuple[str, Term]]:
         """Output columns have different names, unless nobody can name them."""
+        self.names = [n for n, _ in items]
         if self.node.meta.get("unnamed"):
             return [(f"c{i + 1}", t) for i, (_, t) in enumerate(items)]
         seen: set[str] = set()
@@ -175,7 +168,7 @@ class Select:
 
     def _plain(self) -> Term:
         expressions = Expressions(self.reader, self.scope)
-        items = self._items(expressions)
+        self.items = items = self._items(expressions)
         output = Record(tuple(items))
         return self._finished(output, [t for _, t in items], expressions, self.rows.collect)
 
@@ -191,7 +184,7 @@ class Select:
                 grouping.gather(e)
         grouping.close()
         expressions = Expressions(self.reader, self.scope, grouping)
-        items = self._items(expressions)
+        self.items = items = self._items(expressions)
         expressions.aliases.update(aliases)
         conditions = expressions.factors(having.this) if having is not None else []
         output = Record(tuple(items))
@@ -243,9 +236,22 @@ class Select:
         """DISTINCT, then ORDER BY and LIMIT."""
         if self.node.args.get("distinct"):
             bag = self.reader.distinct(collect(Sng(output, ONE)))
-            return self.reader._ordered_rows(bag, self.node)
+            return self.reader.ordered_rows(bag, self.node, self.names, self._selected(expressions))
         plain = collect(Sng(output, ONE))
-        keys, directions = order_keys(expressions, self.node, output, columns)
+        keys, directions = order_keys(expressions, self.node, self.names, columns)
         return self.reader.limited(
             self.node, directions, lambda: collect(Sng(ranked(keys, output), ONE)), plain
         )
+
+    def _selected(self, expressions: Expressions) -> Any:
+        """Which output column an expression of ORDER BY is, where it is written out again."""
+        columns = [t for _, t in self.items]
+
+        def place(e: exp.Expr) -> int | None:
+            try:
+                term = expressions.key(e)
+            except HeadwaterError:
+                return None
+            return columns.index(term) if term in columns else None
+
+        return place
