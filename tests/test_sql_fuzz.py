@@ -42,6 +42,7 @@ ordinary = settings(
     max_examples=FEW,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
+REFUSALS = (duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException)
 CONNECTION = duckdb.connect(":memory:", config={"threads": 1})
 
 
@@ -91,15 +92,16 @@ def script(
 
 
 def answered(asked: Case, rows: Mapping[str, Rows]) -> list[Any]:
-    """DuckDB's answer; a case on which DuckDB itself breaks says nothing."""
+    """DuckDB's answer; a case on which DuckDB breaks, and does not refuse the text, says nothing."""
     for statement in asked.statements(rows):
         CONNECTION.execute(statement)
     try:
         return list(plain(CONNECTION.execute(asked.query.duckdb).fetchall()))
-    except duckdb.Error as error:
-        if type(error) in (duckdb.Error, duckdb.InternalException):
-            assume(False)
-        raise AssertionError("\n".join(script(asked, str(error), rows, [], []))) from error
+    except REFUSALS as error:
+        what = str(error).replace("\n", "\n-- ")
+        raise AssertionError("\n".join(script(asked, what, rows, [], []))) from error
+    except duckdb.Error:  # 2.0 has internal errors with greatest, coalesce and nested subqueries
+        assume(False)
 
 
 @ordinary

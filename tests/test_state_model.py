@@ -10,6 +10,7 @@ compaction are small, so that a few rows have several of them.
 from __future__ import annotations
 
 import math
+import os
 import shutil
 import tempfile
 from collections import Counter
@@ -30,7 +31,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from headwater.errors import StateError, VersionGone
-from headwater.state import compaction, log, run
+from headwater.state import compaction, log, run, search
 from headwater.state import store as stores
 from headwater.state.arrangement import Arrangement, Touched
 from headwater.state.files import LocalFiles
@@ -251,8 +252,14 @@ class Machine(RuleBasedStateMachine):
         self.past: dict[int, Past] = {0: Past({}, {})}
         self.head, self.floor = 0, 1
 
-    @initialize(fan=st.integers(2, 4), segment=st.integers(1, 9), keep=st.integers(1, 6))
-    def start(self, fan: int, segment: int, keep: int) -> None:
+    @initialize(
+        fan=st.integers(2, 4),
+        segment=st.integers(1, 9),
+        block=st.integers(1, 4),
+        dense=st.sampled_from([0, 1, 100]),
+        keep=st.integers(1, 6),
+    )
+    def start(self, fan: int, segment: int, block: int, dense: int, keep: int) -> None:
         whole = Arrangement.pieces
 
         def pieces(self: Arrangement, low: int = LEAST, high: int = MOST, rows: int = 5) -> Any:
@@ -261,9 +268,16 @@ class Machine(RuleBasedStateMachine):
         for target, name, value in (
             (compaction, "FAN", fan),
             (run, "SEGMENT", segment),
+            (search, "BLOCK", block),
+            (search, "DENSE", dense),
             (log, "CHECKPOINT", 4),
             (stores, "CHECKPOINT", 4),
             (Arrangement, "pieces", pieces),
+            (
+                os,
+                "fsync",
+                lambda handle: None,
+            ),  # no machine stops here, and waiting is most of the time
         ):
             self.undo.enter_context(patch.object(target, name, value))
         self.keep = keep
@@ -394,15 +408,25 @@ class Machine(RuleBasedStateMachine):
             self.touched(spec, whole, net(spec, changes), old, new[name])
         self.commit(commit, new)
 
-    @rule(updates=st.lists(st.tuples(VALUES["a"], VALUES["b"], st.integers(1, 3)), max_size=2))
-    def update(self, updates: list[tuple[int | None, str | None, int]]) -> None:
-        """Small changes of sums that change no count, on top of a large run."""
-        if self.existing("sums") is None:
-            return
-        every: list[Change] = [(k, (1, 1)) for k in product(SOME["a"], SOME["b"])]
-        large = len(self.now.maps["sums"]) == len(every)
-        changes: list[Change] = [((a, b), (0, s)) for a, b, s in updates] if large else every
-        self.merge_blindly(("sums", changes))
+    @rule(
+        name=st.sampled_from(["sums", "totals"]),
+        updates=st.lists(st.tuples(VALUES["a"], VALUES["b"], RINGS["s"]), max_size=4),
+    )
+    def update(self, name: str, updates: list[tuple[int | None, str | None, int]]) -> None:
+        """Small increments on top of a large run, compacted without it.
+
+        In `sums` they change no count; in `totals` they delete keys.
+        """
+        spec = SPECS[name]
+        every: list[Change] = [
+            (k, (1,) * len(spec.ring)) for k in product(SOME["a"], SOME["b"]) if k[1] is not None
+        ]
+        self.merge((name, every))
+        for a, b, s in updates:
+            old = self.now.maps.get(name, {}).get((a, b), zero(spec))
+            change = (0, s) if name == "sums" else tuple(-x for x in old)
+            self.merge((name, [((a, b), change)]))
+        self.compact(whole=False, background=False, now=True)
 
     @rule(name=st.sampled_from(["ranks", "best"]), a=VALUES["a"], gone=st.integers(1, 12))
     def shorten(self, name: str, a: int | None, gone: int) -> None:
@@ -479,10 +503,11 @@ class Machine(RuleBasedStateMachine):
     @rule(whole=st.booleans(), background=st.booleans(), now=st.booleans())
     def compact(self, whole: bool, background: bool, now: bool) -> None:
         """Compactions ride in the next commit, whatever it is."""
+        if whole and now:
+            self.commit(self.writer.begin())  # so that no run is being rewritten already
         if background:
             self.writer.compact_in_background()
-            assert self.writer._worker is not None
-            self.writer._worker.join()
+            self.writer.wait()
         else:
             self.writer.compact(whole)
         if now:

@@ -82,8 +82,3 @@ SELECT a, x FROM t ORDER BY x DESC NULLS LAST, a NULLS LAST LIMIT 1;
 SELECT -a AS a FROM r WHERE a IS NOT NULL ORDER BY a + 0 LIMIT 1;
 -- duckdb:
 SELECT -a AS n FROM r WHERE a IS NOT NULL ORDER BY n LIMIT 1;
-
--- distinct_by_expression: what is selected is written out again
-SELECT DISTINCT a + b AS n FROM r WHERE a + b IS NOT NULL ORDER BY a + b LIMIT 2;
--- duckdb:
-SELECT DISTINCT a + b AS n FROM r WHERE a + b IS NOT NULL ORDER BY n LIMIT 2;

@@ -98,8 +98,5 @@ SELECT a, (SELECT -x.a AS a FROM r x WHERE x.a IS NOT NULL ORDER BY a LIMIT 1) A
 -- duckdb:
 SELECT a, (SELECT max(x.a) * -1 FROM r x) AS m FROM r;
 
--- outer_column_beside_aggregate: a column of the outer row is a constant of the group
-SELECT a, (SELECT max(s.c) + r.a FROM s WHERE s.b = r.b) AS m FROM r;
-
 -- names_inside_from: two columns of one name where nobody can name them
 SELECT q.a FROM (SELECT a FROM r WHERE EXISTS (SELECT 1, 1 FROM s)) q;

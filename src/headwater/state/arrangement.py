@@ -34,7 +34,6 @@ from headwater.state.run import (
     Run,
     RunRef,
     Runs,
-    Segment,
     column,
     hashes,
     key_parts,
@@ -73,7 +72,9 @@ class Arrangement:
         names = spec.keys if whole_key else list(spec.lookup)
         single = spec.unique or whole_key
         h = hashes(keys)
-        wanted = all_parts([canonical(column(keys, n)) for n in names])
+        wanted = all_parts(
+            [canonical(column(keys, n)).cast(spec.schema.field(n).type) for n in names]
+        )
         order = np.argsort(h, kind="stable")
         found: list[tuple[Ints, pa.Table]] = []
         for run in self._opened(h, order):
@@ -98,22 +99,16 @@ class Arrangement:
         self, run: Run, h: Ints, order: Ints, names: list[str], wanted: list[pa.Array]
     ) -> tuple[Ints, pa.Table]:
         """Which keys a run has, and their entries there."""
-        probes, tables = [], []
-        for segment in run.segments:
-            at, positions = positions_of(segment, h, order)
-            if not len(at):
-                continue
-            rows, these = pa.array(positions), pa.array(at)
-            table = pa.Table.from_batches([segment.batch]).take(rows)
-            held = all_parts([column(table, n) for n in names])
-            same = equal(held, [p.take(these) for p in wanted])
-            if not same.all():
-                at, table = at[same], table.filter(pa.array(same))
-            probes.append(at)
-            tables.append(table)
-        if not probes:
-            return np.zeros(0, np.int64), self.spec.schema.empty_table()
-        return np.concatenate(probes), pa.concat_tables(tables)
+        first, counts = run.hashes.ranges(h[order])
+        hit = counts > 0
+        at = np.repeat(order[hit], counts[hit])
+        table = run.take(expand(first[hit], counts[hit]))
+        these = pa.array(at)
+        held = all_parts([column(table, n) for n in names])
+        same = equal(held, [p.take(these) for p in wanted])
+        if not same.all():
+            at, table = at[same], table.filter(pa.array(same))
+        return at, table
 
     def _consolidated(self, found: list[tuple[Ints, pa.Table]], single: bool) -> pa.Table:
         """What the runs say together, newest first: one entry a key, none that is zero."""
@@ -188,7 +183,7 @@ class Arrangement:
     def groups(self, changes: pa.Table) -> tuple[pa.Table, pa.Table, pa.Table]:
         """The touched groups: their look-up keys, and their contents before and after, by `_i`."""
         spec = self.spec
-        entries = consolidate(spec, prepared(spec, changes))
+        entries = total(spec, prepared(spec, changes))
         h, rows = hashes(entries), all_parts([column(entries, n) for n in spec.lookup])
         starts = boundaries(h, rows)  # entries are sorted by the look-up key first
         keys = entries.select(["_h", *spec.lookup]).take(pa.array(starts))
@@ -213,8 +208,8 @@ class Arrangement:
         Blind, only the run: a map of which nobody needs the old value is written without a look-up.
         """
         spec = self.spec
-        entries = consolidate(spec, prepared(spec, changes))
-        entries = entries.filter(pa.array(_any_ring(spec, entries)))
+        entries = total(spec, prepared(spec, changes))
+        entries = entries.filter(pa.array(any_ring(spec, entries)))
         if blind:
             assert spec.kind == "change", "a value map is merged with its old values"
             return entries, None
@@ -243,28 +238,6 @@ class Arrangement:
 # --- the kernels ------------------------------------------------------------------------------------------
 
 
-def positions_of(segment: Segment, h: Ints, order: Ints) -> tuple[Ints, Ints]:
-    """For keys with hashes h, visited in order: (which key, which row) for every row with its hash."""
-    n = len(segment.h)
-    probes = h[order]
-    first = np.searchsorted(segment.h, probes, "left")
-    inside = first < n
-    hit = np.zeros(len(probes), np.bool_)
-    hit[inside] = segment.h[first[inside]] == probes[inside]
-    if not hit.any():
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    which, start = order[hit], first[hit].astype(np.int64)
-    counts = np.ones(len(start), np.int64)
-    after = start + 1
-    more = after < n
-    more[more] = segment.h[after[more]] == h[which[more]]
-    if more.any():  # few keys have several rows, so only those are searched for their end
-        end = np.searchsorted(segment.h, h[which[more]], "right")
-        counts[more] = end - start[more]
-        return np.repeat(which, counts), expand(start, counts)
-    return which, start
-
-
 def consolidate(spec: MapSpec, table: pa.Table) -> pa.Table:
     """Entries sorted, one a key: added up in a change map, the first (newest) in a value map."""
     table = sort_stable(spec, table)
@@ -272,6 +245,13 @@ def consolidate(spec: MapSpec, table: pa.Table) -> pa.Table:
     if len(starts) == table.num_rows:
         return table
     return combine(spec, table, starts)
+
+
+def total(spec: MapSpec, table: pa.Table) -> pa.Table:
+    """Changes sorted, one a key, added up whatever the kind of the map."""
+    table = sort_stable(spec, table)
+    starts = boundaries(hashes(table), key_parts(spec, table))
+    return table if len(starts) == table.num_rows else added(spec, table, starts)
 
 
 def sort_stable(spec: MapSpec, table: pa.Table) -> pa.Table:
@@ -312,9 +292,12 @@ def sums(values: pa.Array, starts: Ints) -> pa.Array:
     total = np.add.reduceat(array, starts)
     if array.dtype.kind == "i":
         rough = np.add.reduceat(array.astype(np.float64), starts)
-        if (np.abs(rough) > 2.0**62).any():
+        if (np.abs(rough - total) > 2.0**62).any():  # what wrapped is off by a multiple of 2**64
             raise OverflowError("a sum of integers does not fit into 64 bits")
-    return pa.array(total, values.type)
+    try:
+        return pa.array(total, values.type)
+    except pa.ArrowInvalid as e:
+        raise OverflowError(f"a sum does not fit into {values.type}") from e
 
 
 def plus(a: pa.Array, b: pa.Array) -> pa.Array:
@@ -342,7 +325,7 @@ def fitted(values: pa.Array, t: pa.DataType) -> pa.Array:
 
 def zeros(t: pa.DataType, n: int) -> pa.Array:
     """n zeros."""
-    return pa.repeat(pa.scalar(0).cast(t), n)
+    return pa.repeat(pa.scalar(0, t), n)
 
 
 def replaced(values: pa.Array, at: Ints, new: pa.Array) -> pa.Array:
@@ -358,10 +341,10 @@ def replaced(values: pa.Array, at: Ints, new: pa.Array) -> pa.Array:
     return pa.array(out, values.type)
 
 
-def _any_ring(spec: MapSpec, table: pa.Table) -> Bools:
+def any_ring(spec: MapSpec, table: pa.Table) -> Bools:
     """The entries with anything in them."""
     out = np.zeros(table.num_rows, np.bool_)
     for name in spec.rings:
         values = column(table, name)
-        out |= np.asarray(pc.not_equal(values, pa.scalar(0).cast(values.type)))
+        out |= np.asarray(pc.not_equal(values, pa.scalar(0, values.type)))
     return out

@@ -16,7 +16,7 @@ from itertools import groupby
 import numpy as np
 import pyarrow as pa
 
-from headwater.state.arrangement import Arrangement
+from headwater.state.arrangement import Arrangement, any_ring
 from headwater.state.run import LEAST, MOST, RunRef, Writer, column
 
 FAN = 4
@@ -35,11 +35,16 @@ def generations(refs: list[RunRef]) -> list[list[RunRef]]:
     return [list(g) for _, g in groupby(ordered, key=lambda r: r.generation)]
 
 
-def due(arrangement: Arrangement) -> list[RunRef]:
-    """The runs that should become one now; none most of the time."""
-    gens = generations(list(arrangement.refs))
+def due(arrangement: Arrangement, busy: frozenset[RunRef] = frozenset()) -> list[RunRef]:
+    """The runs that should become one now; none most of the time.
+
+    While some are being rewritten only newer ones are looked at, so that small runs do not pile up.
+    """
+    newest = max((r.generation for r in busy), default=-1)
+    gens = generations([r for r in arrangement.refs if r.generation > newest])
     sizes = [sum(r.rows for r in g) for g in gens]
-    if len(gens) > 1 and sum(r.spent for r in arrangement.refs) > SPENT * sum(sizes):
+    spent = sum(r.spent for g in gens for r in g)
+    if not busy and len(gens) > 1 and spent > SPENT * sum(sizes):
         return [r for g in gens for r in g]
     count, total = 0, 0
     while count < len(gens) and (count == 0 or sizes[count] <= GROWTH * total):
@@ -55,8 +60,8 @@ def compact(
     keep: Keep | None = None,
     low: int = LEAST,
     high: int = MOST,
-) -> RunRef | None:
-    """One run that says what some runs, newest ones first and none left out between, say together.
+) -> None:
+    """Adds one run that says what some runs, newest ones first and none left out between, say together.
 
     Their bytes are checked against their checksums. Entries that say nothing are dropped: zeros of a change
     map always, gone keys of a value map when no older run is left that could have them.
@@ -72,16 +77,19 @@ def compact(
         for a, b in part.pieces(low, high):
             table = part.collected(refs, a, b)
             kept = np.ones(table.num_rows, np.bool_)
-            if oldest or spec.kind == "change":
+            if oldest:
                 kept &= np.asarray(column(table, spec.count)) != 0
+            elif spec.kind == "change":
+                kept &= any_ring(spec, table)
             if keep is not None:
                 kept &= keep(table)
             yield table if kept.all() else table.filter(pa.array(kept))
 
-    return writer.add(spec, (t for t in entries() if t.num_rows), generation)
+    writer.add(spec, entries(), generation)
 
 
-def purge(arrangement: Arrangement, gone: Keep, writer: Writer) -> RunRef | None:
-    """The whole map rewritten without the entries that a predicate of their keys names."""
+def purge(arrangement: Arrangement, gone: Keep, writer: Writer) -> None:
+    """Adds the whole map rewritten without the entries that a predicate of their keys names."""
     refs = list(arrangement.refs)
-    return compact(arrangement, refs, writer, lambda t: ~gone(t)) if refs else None
+    if refs:
+        compact(arrangement, refs, writer, lambda t: ~gone(t))

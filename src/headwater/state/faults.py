@@ -18,6 +18,7 @@ so a later one without an earlier one; contents that were not synced come back w
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import errno
 import itertools
@@ -94,7 +95,8 @@ class MemoryFiles:
         except FileExistsError:
             return False
         finally:
-            self._remove_hidden(hidden)
+            with contextlib.suppress(OSError):
+                self.delete(hidden)
         self._sync_names(folder)
         return True
 
@@ -108,9 +110,8 @@ class MemoryFiles:
         def entries() -> list[Entry]:
             prefix = f"{folder}/"
             names = [p for p in self._live if p.startswith(prefix) and p != prefix]
-            shown = sorted(p for p in names if not p.startswith(f"{prefix}."))
-            found = [(p.removeprefix(prefix), self._live[p]) for p in shown]
-            return [Entry(name, len(f.content), f.written) for name, f in found]
+            shown = [(p, self._live[p]) for p in sorted(names) if not p.startswith(f"{prefix}.")]
+            return [Entry(p.removeprefix(prefix), len(f.content), f.written) for p, f in shown]
 
         return self._step(f"list {folder}", entries)
 
@@ -131,14 +132,14 @@ class MemoryFiles:
     ) -> T:
         """Takes a step, unless its number has a fault; `torn` is the part of it that a tear leaves."""
         with self._lock:
-            self._alive()
             self.trace.append(what)
             number = len(self.trace)
             kind = self.faults.get(number)
         if kind == "slow":
             self.slow()  # others may go on meanwhile
         with self._lock:
-            self._alive()
+            if self._dead:
+                raise Stopped("the process is dead")
             if kind in ("error", "full") and (kind == "error" or grows):
                 torn()
                 code = errno.EIO if kind == "error" else errno.ENOSPC
@@ -151,10 +152,6 @@ class MemoryFiles:
                 torn()
             self._dead = True
             raise Stopped(f"step {number}, {what}")
-
-    def _alive(self) -> None:
-        if self._dead:
-            raise Stopped("the process is dead")
 
     def _make(self, folder: str) -> None:
         if folder in self._made:
@@ -170,34 +167,22 @@ class MemoryFiles:
         return file
 
     def _append(self, path: str, file: _File, chunk: bytes) -> None:
-        def add(size: int) -> None:
-            file.content += chunk[:size]
-            file.written = self.clock
+        def add(part: bytes) -> None:
+            file.content, file.written = file.content + part, self.clock
 
-        half = len(chunk) // 2
-        self._step(f"write {path}", lambda: add(len(chunk)), lambda: add(half), grows=True)
+        half = chunk[: len(chunk) // 2]
+        self._step(f"write {path}", lambda: add(chunk), lambda: add(half), grows=True)
 
     def _sync(self, path: str, file: _File) -> None:
-        def sync() -> None:
-            file.synced = file.content
-
-        self._step(f"sync {path}", sync, grows=True)
+        self._step(f"sync {path}", lambda: setattr(file, "synced", file.content), grows=True)
 
     def _sync_names(self, folder: str) -> None:
         def sync() -> None:
             done = [e for e in self._unsynced if _folder(e[0]) == folder]
-            _apply(self._durable, done)
+            self._durable = _after(self._durable, done)
             self._unsynced = [e for e in self._unsynced if _folder(e[0]) != folder]
 
         self._step(f"sync {folder}/", sync, grows=True)
-
-    def _remove_hidden(self, path: str) -> None:
-        """As `LocalFiles` does at the end of all, whether or not it went well."""
-        if not self._dead:
-            try:
-                self._step(f"remove {path}", lambda: self._gone(path))
-            except OSError:
-                return
 
     # --- the state ------------------------------------------------------------------------------------
 
@@ -228,17 +213,14 @@ class MemoryFiles:
         """What the next process may find: first after a kill, then after each way to lose power."""
         yield self.copy()
         for chosen in _combinations(len(self._unsynced)):
-            names = dict(self._durable)
-            _apply(names, [self._unsynced[i] for i in chosen])
+            names = _after(self._durable, [self._unsynced[i] for i in chosen])
             names = {p: f for p, f in names.items() if p.endswith("/") or f"{_folder(p)}/" in names}
             pending = any(f.content != f.synced for f in names.values())
             for kept in (0, 1, 2) if pending else (0,):
                 found = MemoryFiles()
                 found.clock = self.clock
                 for path, f in names.items():
-                    content = f.synced
-                    if f.content != f.synced:
-                        content = (f.content, f.synced, bytes(len(f.content)))[kept]
+                    content = (f.content, f.synced, f.synced or bytes(len(f.content)))[kept]
                     found._live[path] = _File(content, content, f.written)
                 found._durable = dict(found._live)
                 yield found
@@ -256,18 +238,16 @@ def _folder(path: str) -> str:
     return "" if path.endswith("/") else path.rpartition("/")[0]
 
 
-def _apply(names: dict[str, _File], effects: Iterable[tuple[str, _File | None]]) -> None:
-    for path, file in effects:
-        if file is None:
-            names.pop(path, None)
-        else:
-            names[path] = file
+def _after(names: dict[str, _File], effects: list[tuple[str, _File | None]]) -> dict[str, _File]:
+    """Names after some were made and some removed."""
+    merged = {**names, **dict(effects)}
+    return {path: file for path, file in merged.items() if file is not None}
 
 
 def _combinations(n: int) -> Iterator[tuple[int, ...]]:
-    """Which of n effects survive: all combinations of few; of many, the last ones without the first."""
+    """Which of n effects survive: all combinations of few; of many, some of the last without the first."""
     if n > MANY:
-        yield from (tuple(range(i, n)) for i in range(n + 1))
+        yield from (tuple(range(i, n)) for i in (0, 1, n // 2, n - 1, n))
     else:
         for size in range(n + 1):
             yield from itertools.combinations(range(n), size)

@@ -99,7 +99,8 @@ def sort_order(h: Ints, columns: list[pa.Array], descending: set[int] | None = N
     down = descending or set()
     keys = [("h", "ascending", "at_start")]
     keys += [
-        (n, "descending" if i in down else "ascending", "at_start") for i, n in enumerate(names)
+        (n, "descending", "at_end") if i in down else (n, "ascending", "at_start")
+        for i, n in enumerate(names)
     ]
     by_key = np.asarray(pc.sort_indices(table, sort_keys=keys))
     order[places] = order[places][by_key]
@@ -122,7 +123,7 @@ def boundaries(h: Ints, columns: list[pa.Array]) -> Ints:
 
 
 def row_bytes(column: pa.Array) -> tuple[Ints, np.ndarray[Any, Any]]:
-    """Each row as bytes that are equal when the rows are: (offsets, data)."""
+    """Each row as bytes that compare and order like the rows: (offsets, data)."""
     t = column.type
     absent = _absent(column)
     flag = (np.arange(len(column) + 1, dtype=np.int64), (~absent).astype(np.uint8))
@@ -131,7 +132,8 @@ def row_bytes(column: pa.Array) -> tuple[Ints, np.ndarray[Any, Any]]:
     if pa.types.is_list(t) or pa.types.is_large_list(t):
         offsets, values = _list_parts(column)
         inner, data = row_bytes(values)
-        return _joined([flag, _fixed(np.diff(offsets)), (inner[offsets], data)])
+        inner, data = _joined([_constant(b"\1", len(values)), (inner, data)])
+        return _joined([flag, (inner[offsets], data), _constant(b"\0", len(column))])
     (flat,) = parts(column)
     if pa.types.is_large_string(flat.type) or pa.types.is_large_binary(flat.type):
         flat = flat.cast(pa.large_binary()).fill_null(b"")
@@ -139,17 +141,24 @@ def row_bytes(column: pa.Array) -> tuple[Ints, np.ndarray[Any, Any]]:
         offsets = np.frombuffer(flat.buffers()[1], np.int64)[start : start + len(flat) + 1]
         buffer = flat.buffers()[2]
         data = np.frombuffer(buffer, np.uint8) if buffer is not None else np.zeros(0, np.uint8)
-        return _joined([flag, _fixed(np.diff(offsets)), (offsets, data)])
-    filled = flat.fill_null(pa.scalar(0).cast(flat.type)) if flat.null_count else flat
+        width = np.where(data == 0, 2, 1)  # a zero byte is followed by 1, and the end is two zeros
+        ends = np.cumsum(width)
+        data = np.repeat(data, width)
+        data[(ends - 1)[width == 2]] = 1
+        inner = np.concatenate(([0], ends)).astype(np.int64)[offsets]
+        return _joined([flag, (inner, data), _constant(b"\0\0", len(column))])
+    filled = flat.fill_null(pa.scalar(0, flat.type)) if flat.null_count else flat
     width = flat.type.bit_width // 8
     raw = np.frombuffer(filled.buffers()[1], np.uint8)
     raw = raw[filled.offset * width : (filled.offset + len(filled)) * width]
-    return _joined([flag, (np.arange(len(column) + 1, dtype=np.int64) * width, raw)])
+    big = raw.reshape(-1, width)[:, ::-1].copy()  # the highest byte first, its sign turned round
+    big[:, 0] ^= 0x80
+    return _joined([flag, (np.arange(len(column) + 1, dtype=np.int64) * width, big.reshape(-1))])
 
 
-def _fixed(values: Ints) -> tuple[Ints, np.ndarray[Any, Any]]:
-    raw = np.ascontiguousarray(values, np.int64).view(np.uint8)
-    return np.arange(len(values) + 1, dtype=np.int64) * 8, raw
+def _constant(content: bytes, n: int) -> tuple[Ints, np.ndarray[Any, Any]]:
+    raw = np.tile(np.frombuffer(content, np.uint8), n)
+    return np.arange(n + 1, dtype=np.int64) * len(content), raw
 
 
 def _joined(columns: list[tuple[Ints, np.ndarray[Any, Any]]]) -> tuple[Ints, np.ndarray[Any, Any]]:

@@ -107,8 +107,9 @@ class Log:
         """A version, from the checkpoint before it and the records since."""
         if number == 0:
             return Version()
-        if number in self._known:
-            return self._known[number]
+        known = self._known  # another thread may put a newer one in its place
+        if number in known:
+            return known[number]
         try:
             return self._read(number)
         except DamagedState as e:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from headwater.state.arrangement import INDEX, Arrangement, combine, positions_of
+from headwater.state.arrangement import INDEX, Arrangement, combine
 from headwater.state.keys import (
     Bools,
     Ints,
@@ -23,7 +23,7 @@ from headwater.state.keys import (
     expand,
     sort_order,
 )
-from headwater.state.run import MapSpec, Segment, column, hashes, sort_columns
+from headwater.state.run import MapSpec, Run, column, hashes, sort_columns
 
 
 def first_k(arrangement: Arrangement, keys: pa.Table, k: int) -> pa.Table:
@@ -37,8 +37,8 @@ def first_k(arrangement: Arrangement, keys: pa.Table, k: int) -> pa.Table:
     reach = max(k, 4)
     while len(open_groups):
         some = keys.take(pa.array(open_groups))
-        table, settled = _prefix(arrangement, some, reach)
-        table, enough = _first(arrangement.spec, table, settled, k, len(open_groups))
+        table, settled, more = _prefix(arrangement, some, reach)
+        table, enough = _first(arrangement.spec, table, settled, k, more)
         at = np.asarray(column(table, INDEX))
         kept = table.filter(pa.array(enough[at]))
         places = open_groups[np.asarray(column(kept, INDEX))]
@@ -50,7 +50,9 @@ def first_k(arrangement: Arrangement, keys: pa.Table, k: int) -> pa.Table:
     return whole.take(pa.array(order))
 
 
-def _prefix(arrangement: Arrangement, keys: pa.Table, reach: int) -> tuple[pa.Table, pa.Array]:
+def _prefix(
+    arrangement: Arrangement, keys: pa.Table, reach: int
+) -> tuple[pa.Table, pa.Array, Bools]:
     """Entries from the front of each run by `_i`, consolidated and in order, and which are settled.
 
     An entry is settled when no run was cut off before it.
@@ -63,15 +65,15 @@ def _prefix(arrangement: Arrangement, keys: pa.Table, reach: int) -> tuple[pa.Ta
     tables: list[pa.Table] = []
     last: list[Bools] = []
     for ref in arrangement.refs:
-        for segment in arrangement.runs.open(ref).segments:
-            at, rows, cut = _front(segment, spec, h, order, wanted, reach)
-            if len(at):
-                indexes.append(at)
-                tables.append(pa.Table.from_batches([segment.batch]).take(pa.array(rows)))
-                last.append(cut)
+        run = arrangement.runs.open(ref)
+        at, rows, cut = _front(run, spec, h, order, wanted, reach)
+        if len(at):
+            indexes.append(at)
+            tables.append(run.take(rows))
+            last.append(cut)
     if not tables:
         empty = spec.schema.empty_table().add_column(0, INDEX, pa.array([], pa.int64()))
-        return empty, pa.array([], pa.bool_())
+        return empty, pa.array([], pa.bool_()), np.zeros(keys.num_rows, np.bool_)
     at, table = np.concatenate(indexes), pa.concat_tables(tables)
     columns, down = sort_columns(spec, table)
     places = sort_order(at, columns, down)
@@ -84,49 +86,45 @@ def _prefix(arrangement: Arrangement, keys: pa.Table, reach: int) -> tuple[pa.Ta
     np.minimum.at(ends, at[cuts], cuts)
     settled = starts <= ends[at[starts]]
     merged = combine(spec, table, starts).add_column(0, INDEX, pa.array(at[starts]))
-    return merged, pa.array(settled)
+    more = np.zeros(keys.num_rows, np.bool_)
+    more[at[cuts]] = True
+    return merged, pa.array(settled), more
 
 
 def _front(
-    segment: Segment, spec: MapSpec, h: Ints, order: Ints, wanted: list[pa.Array], reach: int
+    run: Run, spec: MapSpec, h: Ints, order: Ints, wanted: list[pa.Array], reach: int
 ) -> tuple[Ints, Ints, Bools]:
-    """The first rows of each group in a segment: which group, which row, and whether it was cut there."""
-    n = len(segment.h)
-    probes = h[order]
-    first = np.searchsorted(segment.h, probes, "left").astype(np.int64)
-    inside = first < n
-    inside[inside] = segment.h[first[inside]] == probes[inside]
-    which, start = order[inside], first[inside]
-    end = np.searchsorted(segment.h, h[which], "right").astype(np.int64)
-    whole = _same_key(segment, spec, wanted, which, start) & _same_key(
-        segment, spec, wanted, which, end - 1
-    )
-    counts = np.minimum(end - start, reach)
-    cut_off = counts < end - start
+    """The first rows of each group in a run: which group, which row, and whether it was cut there."""
+    first, lengths = run.hashes.ranges(h[order])
+    hit = lengths > 0
+    which, start, length = order[hit], first[hit], lengths[hit]
+    last = start + length - 1
+    whole = _same_key(run, spec, wanted, which, start) & _same_key(run, spec, wanted, which, last)
+    counts = np.minimum(length, reach)
     at, rows = np.repeat(which, counts), expand(start, counts)
     cut = np.zeros(len(rows), np.bool_)
-    cut[(np.cumsum(counts) - 1)[cut_off]] = True
+    cut[(np.cumsum(counts) - 1)[counts < length]] = True
     if whole.all():
         return at, rows, cut
     # Another key has the same hash: this group's rows are somewhere between, so all are looked at.
     kept = np.repeat(whole, counts)
-    others, places = positions_of(segment, h, which[~whole])
-    same = _same_key(segment, spec, wanted, others, places)
+    others = np.repeat(which[~whole], length[~whole])
+    places = expand(start[~whole], length[~whole])
+    same = _same_key(run, spec, wanted, others, places)
     at = np.concatenate((at[kept], others[same]))
     rows = np.concatenate((rows[kept], places[same]))
     return at, rows, np.concatenate((cut[kept], np.zeros(int(same.sum()), np.bool_)))
 
 
-def _same_key(
-    segment: Segment, spec: MapSpec, wanted: list[pa.Array], which: Ints, rows: Ints
-) -> Bools:
-    """Whether rows of a segment have the look-up keys that are wanted."""
-    held = [segment.batch.column(n).take(pa.array(rows)) for n in spec.lookup]
-    return equal(all_parts(held), [p.take(pa.array(which)) for p in wanted])
+def _same_key(run: Run, spec: MapSpec, wanted: list[pa.Array], which: Ints, rows: Ints) -> Bools:
+    """Whether rows of a run have the look-up keys that are wanted."""
+    table = run.take(rows, list(spec.lookup))
+    held = all_parts([column(table, n) for n in spec.lookup])
+    return equal(held, [p.take(pa.array(which)) for p in wanted])
 
 
 def _first(
-    spec: MapSpec, table: pa.Table, settled: pa.Array, k: int, groups: int
+    spec: MapSpec, table: pa.Table, settled: pa.Array, k: int, more: Bools
 ) -> tuple[pa.Table, Bools]:
     """The entries that hold the first k rows of each group, and which groups are answered."""
     at = np.asarray(column(table, INDEX))
@@ -135,12 +133,10 @@ def _first(
     live = sure & (counts != 0)
     rows = np.where(live, np.maximum(counts, 0), 0)
     total = np.cumsum(rows)
-    starts = np.searchsorted(at, np.arange(groups), "left")
+    starts = np.searchsorted(at, np.arange(len(more)), "left")
     before = np.where(starts > 0, np.append(0, total)[starts], 0)
     reached = total - before[at] if len(at) else total
     needed = live & (reached - rows < k)
-    have = np.zeros(groups, np.int64)
+    have = np.zeros(len(more), np.int64)
     np.add.at(have, at, rows)
-    unsure = np.zeros(groups, np.bool_)
-    unsure[at[~sure]] = True
-    return table.filter(pa.array(needed)), (have >= k) | ~unsure
+    return table.filter(pa.array(needed)), (have >= k) | ~more

@@ -9,9 +9,12 @@ maps, one after another; a `RunRef` says where, with what is checked when it is 
 
 from __future__ import annotations
 
+import io
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
+from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -19,7 +22,8 @@ import pyarrow as pa
 
 from headwater.errors import DamagedState
 from headwater.state.files import FileSystem, fresh_name
-from headwater.state.keys import Ints, all_parts, canonical, parts, sort_order, stored
+from headwater.state.keys import Ints, all_parts, canonical, parts, stored
+from headwater.state.search import Hashes
 
 SEGMENT = 4_000_000
 """Rows of a segment at most: what a compaction holds in memory at a time."""
@@ -127,16 +131,44 @@ class Segment:
 
     def within(self, low: int, high: int) -> tuple[int, int]:
         """The rows whose hash is in [low, high)."""
-        a = 0 if low <= LEAST else int(np.searchsorted(self.h, np.int64(low), "left"))
-        b = len(self.h) if high >= MOST else int(np.searchsorted(self.h, np.int64(high), "left"))
-        return a, b
+        return self._before(low), self._before(high)
+
+    def _before(self, end: int) -> int:
+        if end >= MOST:
+            return len(self.h)
+        return int(np.searchsorted(self.h, np.int64(max(end, LEAST)), "left"))
 
 
 class Run:
-    """An opened run."""
+    """An opened run; its rows are numbered through all segments."""
 
     def __init__(self, ref: RunRef, segments: list[Segment]):
         self.ref, self.segments = ref, segments
+
+    @cached_property
+    def hashes(self) -> Hashes:
+        """The hashes, to search in."""
+        return Hashes([s.h for s in self.segments])
+
+    def take(self, rows: Ints, names: list[str] | None = None) -> pa.Table:
+        """Some rows, in the order asked for."""
+        owner = np.searchsorted(self.hashes.starts, rows, "right") - 1
+        pieces: list[pa.Table] = []
+        places: list[Ints] = []
+        for i in np.unique(owner):
+            mine = np.flatnonzero(owner == i)
+            batch = self.segments[i].batch
+            table = pa.Table.from_batches([batch if names is None else batch.select(names)])
+            pieces.append(table.take(pa.array(rows[mine] - self.hashes.starts[i])))
+            places.append(mine)
+        if not pieces:
+            empty = self.segments[0].batch.schema.empty_table()
+            return empty if names is None else empty.select(names)
+        if len(pieces) == 1:
+            return pieces[0]
+        back = np.argsort(np.concatenate(places), kind="stable")
+        whole = pa.concat_tables(pieces)
+        return whole if (back[1:] > back[:-1]).all() else whole.take(pa.array(back))
 
     def tables(self, low: int = LEAST, high: int = MOST) -> Iterator[pa.Table]:
         """The entries whose hash is in [low, high), a segment at a time, not copied."""
@@ -191,7 +223,8 @@ class Runs:
 
     def forget(self, names: set[str]) -> None:
         """Closes files that are about to be deleted."""
-        self._open = {at: run for at, run in self._open.items() if at[0] not in names}
+        kept = list(self._open.items())  # a compaction may be opening others just now
+        self._open = {at: run for at, run in kept if at[0] not in names}
 
 
 def checksum(content: pa.Buffer | bytes) -> int:
@@ -248,76 +281,95 @@ def sort_columns(spec: MapSpec, table: pa.Table) -> tuple[list[pa.Array], set[in
     return columns, down
 
 
-def sort(spec: MapSpec, table: pa.Table) -> pa.Table:
-    """Entries in the order of runs."""
-    columns, down = ([], set()) if spec.unique and _distinct(table) else sort_columns(spec, table)
-    order = sort_order(hashes(table), columns, down)
-    return table.take(pa.array(order))
-
-
-def _distinct(table: pa.Table) -> bool:
-    """Whether all hashes differ, so that nothing else needs to be compared."""
-    h = np.sort(hashes(table))
-    return not bool((h[1:] == h[:-1]).any())
-
-
 def key_parts(spec: MapSpec, table: pa.Table) -> list[pa.Array]:
     """The parts of the whole key."""
     return all_parts([column(table, n) for n in spec.keys])
 
 
 class Writer:
-    """Writes runs of any number of maps into one new data file."""
+    """Writes runs of any number of maps into one new data file, a segment at a time."""
 
     def __init__(self, files: FileSystem, stem: str, folder: str = "data"):
         self.files, self.folder = files, folder
         self.name = fresh_name(stem, ".arrow")
-        self.chunks: list[pa.Buffer] = []
-        self.refs: list[tuple[str, RunRef]] = []
-        self.size = 0
+        self._runs: list[tuple[MapSpec, Iterator[pa.Table], int]] = []
+        self._refs: list[tuple[str, RunRef]] = []
 
-    def add(self, spec: MapSpec, tables: Iterable[pa.Table], generation: int) -> RunRef | None:
-        """Adds a run of tables that are sorted and follow each other; None if there are no entries."""
-        sink = pa.BufferOutputStream()
-        rows, spent, low, high = 0, 0, MOST, LEAST
-        with pa.ipc.new_file(sink, spec.schema) as out:
-            for table in tables:
-                for start in range(0, table.num_rows, SEGMENT):
-                    piece = table.slice(start, SEGMENT).combine_chunks()
-                    (batch,) = piece.to_batches()
-                    out.write_batch(batch)
-                    h = hashes(piece)
-                    low, high = min(low, int(h[0])), max(high, int(h[-1]))
-                    rows += piece.num_rows
-                    spent += _spent(spec, piece)
-        if not rows:
-            return None
-        content = sink.getvalue()
-        padding = -self.size % 64  # Arrow wants its buffers aligned, so runs begin on such a place
-        if padding:
-            self.chunks.append(pa.py_buffer(bytes(padding)))
-            self.size += padding
-        ref = RunRef(
-            self.name,
-            self.size,
-            content.size,
-            rows,
-            low,
-            high,
-            spent,
-            checksum(content),
-            generation,
-        )
-        self.chunks.append(content)
-        self.size += content.size
-        self.refs.append((spec.name, ref))
-        return ref
+    def add(self, spec: MapSpec, tables: Iterable[pa.Table], generation: int) -> None:
+        """A run of tables that are sorted and follow each other; nothing if they have no entries."""
+        entries = (t for t in tables if t.num_rows)
+        first = next(entries, None)
+        if first is not None:
+            self._runs.append((spec, chain([first], entries), generation))
 
     def close(self) -> list[tuple[str, RunRef]]:
-        """Makes the file durable, and gives the runs in it; only a commit makes them exist."""
-        if self.refs:
-            self.files.write(f"{self.folder}/{self.name}", self.chunks)
-        return self.refs
+        """Makes the file durable, and gives its runs by map; only a commit makes them exist."""
+        if self._runs:
+            self.files.write(f"{self.folder}/{self.name}", self._chunks())
+        return self._refs
+
+    def _chunks(self) -> Iterator[bytes]:
+        size = 0
+        for spec, tables, generation in self._runs:
+            padding = -size % 64  # Arrow wants its buffers aligned, so runs begin on such a place
+            yield bytes(padding)
+            size += padding
+            sink = _Sink()
+            rows, spent, low, high = 0, 0, MOST, LEAST
+            with pa.ipc.new_file(pa.PythonFile(sink, "w"), spec.schema) as out:
+                for table in segments_of(tables):
+                    (batch,) = table.to_batches()
+                    out.write_batch(batch)
+                    h = hashes(table)
+                    low, high = min(low, int(h[0])), max(high, int(h[-1]))
+                    rows += table.num_rows
+                    spent += _spent(spec, table)
+                    yield from sink.taken()
+            yield from sink.taken()
+            ref = RunRef(
+                self.name, size, sink.size, rows, low, high, spent, sink.checksum, generation
+            )
+            self._refs.append((spec.name, ref))
+            size += sink.size
+
+
+class _Sink(io.RawIOBase):
+    """Where Arrow writes: chunks to pass on, with their size and checksum so far."""
+
+    def __init__(self) -> None:
+        self.chunks: list[bytes] = []
+        self.size = self.checksum = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        chunk = bytes(data)
+        self.chunks.append(chunk)
+        self.size += len(chunk)
+        self.checksum = zlib.crc32(chunk, self.checksum)
+        return len(chunk)
+
+    def taken(self) -> list[bytes]:
+        """The chunks since the last time."""
+        chunks, self.chunks = self.chunks, []
+        return chunks
+
+
+def segments_of(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """Tables put together, and cut, into contiguous segments."""
+    waiting: list[pa.Table] = []
+    count = 0
+    for table in tables:
+        waiting.append(table)
+        count += table.num_rows
+        while count >= SEGMENT:
+            whole = pa.concat_tables(waiting)
+            yield whole.slice(0, SEGMENT).combine_chunks()
+            waiting = [whole.slice(SEGMENT)] if count > SEGMENT else []
+            count -= SEGMENT
+    if count:
+        yield pa.concat_tables(waiting).combine_chunks()
 
 
 def _spent(spec: MapSpec, table: pa.Table) -> int:

@@ -19,7 +19,7 @@ import contextlib
 import hashlib
 import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
@@ -32,7 +32,7 @@ from headwater.state.arrangement import Arrangement, Touched
 from headwater.state.compaction import Keep
 from headwater.state.files import FileSystem
 from headwater.state.log import CHECKPOINT, Change, Log, Version, path_of
-from headwater.state.run import MapSpec, RunRef, Runs, Writer
+from headwater.state.run import MapSpec, Run, RunRef, Runs, Writer
 
 DATA = "data"
 
@@ -74,6 +74,36 @@ class Report:
     problems: list[DamagedState] = field(default_factory=list)
 
 
+class StoredRuns(Runs):
+    """The runs of a store: damage is told with the last version that has none."""
+
+    def open(self, ref: RunRef) -> Run:
+        with self._telling(ref):
+            return super().open(ref)
+
+    def verify(self, ref: RunRef) -> None:
+        with self._telling(ref):
+            super().verify(ref)
+
+    @contextlib.contextmanager
+    def _telling(self, damaged: RunRef) -> Iterator[None]:
+        try:
+            yield
+        except DamagedState as e:
+            whole = self._whole(damaged) if e.whole is None else e.whole
+            raise DamagedState(e.path, e.damage, whole) from e
+
+    def _whole(self, damaged: RunRef) -> int:
+        """The newest version without a run, and whose files can be opened."""
+        log, runs = Log(self.files), Runs(self.files, self.folder)
+        for number in reversed(log.numbers()):
+            with contextlib.suppress(DamagedState):
+                refs = [ref for _, refs in log.read(number).maps.values() for ref in refs]
+                if damaged not in refs and all(runs.open(ref) for ref in refs):
+                    return number
+        return 0
+
+
 class Store:
     """A directory of maps; `keep_versions` and `keep_minutes` say how much of the past stays readable."""
 
@@ -84,7 +114,7 @@ class Store:
         keep_minutes: float = 0.0,
         grace_minutes: float = 60.0,
     ):
-        self.files, self.log, self.runs = files, Log(files), Runs(files, DATA)
+        self.files, self.log, self.runs = files, Log(files), StoredRuns(files, DATA)
         self.keep_versions, self.keep_minutes = max(1, keep_versions), keep_minutes
         self.grace_minutes = grace_minutes
 
@@ -237,6 +267,11 @@ class Commit:
 
     def merge(self, name: str, changes: pa.Table, blind: bool = False) -> Touched | None:
         """Merges a table in this process, and adds its run."""
+        if not blind and name in self.change.added:
+            raise StateError(
+                f"the map `{name}` is merged twice in one commit",
+                hint="put the changes together: each merge looks up the values before the commit",
+            )
         arrangement = self.arrangement(name)
         entries, touched = arrangement.merge(changes, blind)
         writer = Writer(self.store.files, "run", DATA)
@@ -269,7 +304,8 @@ class StoreWriter:
         self.store, self.lease = store, held
         self._done: list[Compacted] = []
         self._guard = threading.Lock()
-        self._worker: threading.Thread | None = None
+        self._busy: dict[str, frozenset[RunRef]] = {}
+        self._workers: list[threading.Thread] = []
         self._damage: DamagedState | None = None
 
     def begin(self) -> Commit:
@@ -302,7 +338,10 @@ class StoreWriter:
             done, self._done = self._done, []
         for c in done:
             _, refs = commit.base.maps.get(c.name, (None, ()))
-            untouched = c.name not in commit.change.removed and c.name not in commit.change.dropped
+            self._free(c.name, c.old)
+            untouched = c.name not in commit.change.dropped and not set(c.old) & set(
+                commit.change.removed.get(c.name, ())
+            )
             if untouched and set(c.old) <= set(refs) and self._there(c.begun, c.new):
                 commit.replace(c.name, list(c.old), list(c.new))
 
@@ -324,16 +363,32 @@ class StoreWriter:
         snapshot, begun = self.store.at(), self.store.files.now()
         for name in snapshot.version.maps:
             arrangement = snapshot.arrangement(name)
-            refs = list(arrangement.refs) if whole else compaction.due(arrangement)
-            if len(refs) > 1:
+            with self._guard:
+                busy = self._busy.get(name, frozenset())
+                refs = list(arrangement.refs) if whole else compaction.due(arrangement, busy)
+                if len(refs) < 2 or busy & set(refs):
+                    continue
+                self._busy[name] = busy | set(refs)
+            try:
                 writer = Writer(self.store.files, "compact", DATA)
                 compaction.compact(arrangement, refs, writer)
                 new = tuple(ref for _, ref in writer.close())
                 with self._guard:
                     self._done.append(Compacted(name, tuple(refs), new, begun))
+            except BaseException:
+                self._free(name, refs)
+                raise
+
+    def _free(self, name: str, refs: Sequence[RunRef]) -> None:
+        """These runs are not being rewritten any more."""
+        with self._guard:
+            self._busy[name] = self._busy.get(name, frozenset()) - set(refs)
 
     def compact_in_background(self) -> None:
-        """Starts a compaction in a thread, unless one is under way; the next commit tells of damage."""
+        """Starts a compaction in a thread; the next commit tells of damage.
+
+        Two may be under way at once: while large runs are rewritten, small new ones go on becoming one.
+        """
 
         def work() -> None:
             try:
@@ -343,14 +398,19 @@ class StoreWriter:
             except OSError:  # a disk that is full may have room again the next time
                 pass
 
-        if self._worker is None or not self._worker.is_alive():
-            self._worker = threading.Thread(target=work, daemon=True)
-            self._worker.start()
+        self._workers = [w for w in self._workers if w.is_alive()]
+        if len(self._workers) < 2:
+            self._workers.append(threading.Thread(target=work, daemon=True))
+            self._workers[-1].start()
+
+    def wait(self) -> None:
+        """Until the compactions in the background are done."""
+        for worker in self._workers:
+            worker.join()
 
     def close(self) -> None:
         """Releases the lease."""
-        if self._worker is not None:
-            self._worker.join()
+        self.wait()
         self.lease.release()
         self._tell()
 

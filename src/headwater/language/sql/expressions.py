@@ -75,14 +75,11 @@ class Expressions:
         self.reader, self.scope, self.grouping = reader, scope, grouping
         self.aliases: dict[str, exp.Expr] = {}
         self.outputs: dict[str, Term] = {}
-        self.known: Callable[[exp.Expr], Term | None] | None = None
 
     def key(self, e: exp.Expr) -> Term:
         """The key term of an expression; in ORDER BY the names of the output come first."""
         if isinstance(e, exp.Column) and not e.table and e.name.lower() in self.outputs:
             return self.outputs[e.name.lower()]
-        if self.known is not None and (shown := self.known(e)) is not None:
-            return shown
         if self.grouping is not None:
             known = self.grouping.term_of(e)
             if known is not None:

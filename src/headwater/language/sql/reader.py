@@ -318,23 +318,15 @@ class Reader:
 
     # --- order and limit --------------------------------------------------------------------------------------
 
-    def ordered_rows(
-        self, bag: Term, node: exp.Expr, names: list[str] | None = None, selected: Any = None
-    ) -> Term:
-        """ORDER BY and LIMIT over rows whose columns are the only names.
-
-        `selected` tells the column that an expression is, where the query has it in its select list.
-        """
+    def ordered_rows(self, bag: Term, node: exp.Expr, names: list[str] | None = None) -> Term:
+        """ORDER BY and LIMIT over rows whose columns are the only names."""
         if not (node.args.get("limit") or node.args.get("offset") or node.args.get("order")):
             return bag
         row = Var(self.fresh("r"), type_of(bag).key)
         rows = Rows([(row, bag)], [], [Source("", row)])
         columns: list[Term] = [Field(row, n) for n, _ in type_of(row).fields]
-        expressions = Expressions(self, Scope(rows))
-        if selected is not None:
-            expressions.known = lambda e: None if (i := selected(e)) is None else columns[i]
         given = names or [n for n, _ in type_of(row).fields]
-        keys, directions = order_keys(expressions, node, given, columns)
+        keys, directions = order_keys(Expressions(self, Scope(rows)), node, given, columns)
         return self.limited(
             node, directions, lambda: For(row, bag, Sng(ranked(keys, row), ONE)), bag
         )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from headwater.calculus.terms import Record, Sng, Term
-from headwater.errors import HeadwaterError, NotIncremental, QueryError, UnknownName
+from headwater.errors import NotIncremental, QueryError, UnknownName
 from headwater.language.build import ONE
 from headwater.language.sql.aggregate import Grouping, aggregates
 from headwater.language.sql.expressions import Expressions
@@ -168,7 +168,7 @@ class Select:
 
     def _plain(self) -> Term:
         expressions = Expressions(self.reader, self.scope)
-        self.items = items = self._items(expressions)
+        items = self._items(expressions)
         output = Record(tuple(items))
         return self._finished(output, [t for _, t in items], expressions, self.rows.collect)
 
@@ -184,7 +184,7 @@ class Select:
                 grouping.gather(e)
         grouping.close()
         expressions = Expressions(self.reader, self.scope, grouping)
-        self.items = items = self._items(expressions)
+        items = self._items(expressions)
         expressions.aliases.update(aliases)
         conditions = expressions.factors(having.this) if having is not None else []
         output = Record(tuple(items))
@@ -236,22 +236,9 @@ class Select:
         """DISTINCT, then ORDER BY and LIMIT."""
         if self.node.args.get("distinct"):
             bag = self.reader.distinct(collect(Sng(output, ONE)))
-            return self.reader.ordered_rows(bag, self.node, self.names, self._selected(expressions))
+            return self.reader.ordered_rows(bag, self.node, self.names)
         plain = collect(Sng(output, ONE))
         keys, directions = order_keys(expressions, self.node, self.names, columns)
         return self.reader.limited(
             self.node, directions, lambda: collect(Sng(ranked(keys, output), ONE)), plain
         )
-
-    def _selected(self, expressions: Expressions) -> Any:
-        """Which output column an expression of ORDER BY is, where it is written out again."""
-        columns = [t for _, t in self.items]
-
-        def place(e: exp.Expr) -> int | None:
-            try:
-                term = expressions.key(e)
-            except HeadwaterError:
-                return None
-            return columns.index(term) if term in columns else None
-
-        return place

@@ -1,0 +1,32 @@
+"""Runs the parts: `python -m benchmarks [part] [--scale small|ordinary|full]`.
+
+A part is a function from a report and a scale; it measures, checks what it measured, and writes
+`benchmarks/results/PART.json`, a table in `PART.md` and plots in `PART-*.png`. A missed target is reported,
+and is no error; a wrong answer is one.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+
+from benchmarks import state
+from benchmarks.report import SCALES, Report
+
+PARTS: dict[str, Callable[[Report], None]] = {"state": state.run}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("part", nargs="?", choices=[*PARTS], help="one part; all without it")
+    parser.add_argument("--scale", choices=SCALES, default="ordinary")
+    given = parser.parse_args()
+    for part in [given.part] if given.part else PARTS:
+        report = Report(part, given.scale)
+        PARTS[part](report)
+        report.write()
+        print(report.summary())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+"""Finding hashes in a run: binary search that touches little memory, whatever the size of the run.
+
+A run's hashes are sorted over all of its segments. Every 4,096th is kept in memory as a *fence*; a hash is
+looked for among the fences, which stay in the processor's cache, and then inside one block by a bisection
+that all keys do together. Rows are numbered through the whole run, and since a run is one stretch of a file,
+its hashes are addressed as words of that stretch, across segments.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from headwater.state.keys import Ints
+
+BLOCK = 4096
+DENSE = 32
+"""With a key for every so many rows or more, going through the run in order is faster than jumping."""
+
+
+class Hashes:
+    """The hashes of a run, in ascending order, as parts that follow each other."""
+
+    def __init__(self, parts: list[Ints]):
+        self.parts = [p for p in parts if len(p)]
+        lengths = [len(p) for p in self.parts]
+        self.starts = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+        self.rows = int(self.starts[-1])
+        words = [p.__array_interface__["data"][0] for p in self.parts]
+        # All parts as one array of words that begins with the first part; the others lie behind it.
+        self.base = min(words, default=0)
+        self.shift = np.array(
+            [(w - self.base) // 8 - s for w, s in zip(words, self.starts, strict=False)], np.int64
+        )
+        end = max(
+            ((w - self.base) // 8 + n for w, n in zip(words, lengths, strict=True)), default=0
+        )
+        self.words: Any = _words(self.base, end)
+        blocks = [
+            np.arange(start, start + n, BLOCK, dtype=np.int64)
+            for start, n in zip(self.starts, lengths, strict=False)
+        ]
+        self.block_starts = np.concatenate([*blocks, [self.rows]]).astype(np.int64)
+        owner = np.repeat(np.arange(len(blocks)), [len(b) for b in blocks])
+        self.block_shift = self.shift[owner] if len(owner) else np.zeros(0, np.int64)
+        self.fences = self.words[self.block_starts[:-1] + self.block_shift]
+
+    def at(self, rows: Ints) -> Ints:
+        """The hashes of some rows."""
+        part = np.searchsorted(self.starts, rows, "right") - 1
+        found: Ints = self.words[rows + self.shift[part]]
+        return found
+
+    def first(self, wanted: Ints) -> Ints:
+        """For ascending hashes, the first row that is not before each; the number of rows if none is."""
+        if not self.rows:
+            return np.zeros(len(wanted), np.int64)
+        if len(wanted) * DENSE > self.rows:
+            return self._walk(wanted)
+        block = np.searchsorted(self.fences, wanted, "left") - 1
+        inside = np.maximum(block, 0)
+        low, high = self.block_starts[inside], self.block_starts[inside + 1]
+        shift = self.block_shift[inside]
+        start = low
+        high = np.where(block < 0, low, high)  # before the first fence there is nothing
+        for _ in range(BLOCK.bit_length()):
+            middle = (low + high) >> 1
+            unsure = low < high
+            before = self.words[np.where(unsure, middle, start) + shift] < wanted
+            low = np.where(unsure & before, middle + 1, low)
+            high = np.where(unsure & ~before, middle, high)
+        return low
+
+    def _walk(self, wanted: Ints) -> Ints:
+        """The same, part by part, each with the hashes that can be in it."""
+        out = np.full(len(wanted), self.rows, np.int64)
+        done = 0
+        for start, part in zip(self.starts, self.parts, strict=False):
+            upto = int(np.searchsorted(wanted, part[-1], "right"))
+            if upto > done:
+                out[done:upto] = start + np.searchsorted(part, wanted[done:upto], "left")
+                done = upto
+        return out
+
+    def ranges(self, wanted: Ints) -> tuple[Ints, Ints]:
+        """For ascending hashes: (first row, number of rows) of each."""
+        first = self.first(wanted)
+        counts = np.zeros(len(wanted), np.int64)
+        places = np.flatnonzero(first < self.rows)
+        places = places[self.at(first[places]) == wanted[places]]
+        counts[places] = 1
+        after = first[places] + 1
+        more = after < self.rows
+        more[more] = self.at(after[more]) == wanted[places[more]]
+        several = places[
+            more
+        ]  # few hashes have several rows, so only those are searched for their end
+        if len(several):
+            end = np.full(len(several), self.rows, np.int64)
+            less = wanted[several] < np.iinfo(np.int64).max
+            end[less] = self.first(wanted[several][less] + 1)
+            counts[several] = end - first[several]
+        return first, counts
+
+
+def _words(address: int, count: int) -> Ints:
+    """Memory as 64-bit words; what keeps it alive is the run that the hashes belong to."""
+    holder = type("Words", (), {})()
+    holder.__array_interface__ = {
+        "data": (address, True),
+        "shape": (count,),
+        "typestr": "<i8",
+        "version": 3,
+    }
+    return np.asarray(holder) if count else np.zeros(0, np.int64)
