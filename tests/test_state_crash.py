@@ -720,7 +720,6 @@ def test_any_byte_of_a_record_is_checked() -> None:
             Log(files).read(3)
 
 
-@pytest.mark.xfail(reason="Runs.open lets errors of Arrow and UnicodeDecodeError through")
 def test_any_byte_of_a_run_is_checked() -> None:
     files = base(3).copy()
     for _, refs in Store(files).at().version.maps.values():

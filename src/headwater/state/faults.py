@@ -60,8 +60,8 @@ class MemoryFiles:
     Folders have one level; a folder's own name is kept with a `/` after it. `clock` is moved by the test.
     """
 
-    def __init__(self) -> None:
-        self.clock = 1_000_000.0
+    def __init__(self, clock: float = 1_000_000.0) -> None:
+        self.clock = clock
         self.faults: dict[int, Kind] = {}
         self.trace: list[str] = []
         self.slow: Callable[[], None] = lambda: None
@@ -133,8 +133,7 @@ class MemoryFiles:
         """Takes a step, unless its number has a fault; `torn` is the part of it that a tear leaves."""
         with self._lock:
             self.trace.append(what)
-            number = len(self.trace)
-            kind = self.faults.get(number)
+            number, kind = len(self.trace), self.faults.get(len(self.trace))
         if kind == "slow":
             self.slow()  # others may go on meanwhile
         with self._lock:
@@ -203,8 +202,7 @@ class MemoryFiles:
 
     def copy(self) -> MemoryFiles:
         """The same files for another process: it has no faults, and what was not synced still is not."""
-        other = MemoryFiles()
-        other.clock = self.clock
+        other = MemoryFiles(self.clock)
         held = copy.deepcopy(
             (self._live, self._durable, self._unsynced)
         )  # together: they share files
@@ -219,8 +217,7 @@ class MemoryFiles:
             names = {p: f for p, f in names.items() if p.endswith("/") or f"{_folder(p)}/" in names}
             pending = any(f.content != f.synced for f in names.values())
             for kept in (0, 1, 2) if pending else (0,):
-                found = MemoryFiles()
-                found.clock = self.clock
+                found = MemoryFiles(self.clock)
                 for path, f in names.items():
                     content = (f.content, f.synced, f.synced or bytes(len(f.content)))[kept]
                     found._live[path] = _File(content, content, f.written)
@@ -246,10 +243,8 @@ def _after(names: dict[str, _File], effects: list[tuple[str, _File | None]]) -> 
     return {path: file for path, file in merged.items() if file is not None}
 
 
-def _combinations(n: int) -> Iterator[tuple[int, ...]]:
+def _combinations(n: int) -> list[tuple[int, ...]]:
     """Which of n effects survive: all combinations of few; of many, some of the last without the first."""
     if n > MANY:
-        yield from (tuple(range(i, n)) for i in (0, 1, n // 2, n - 1, n))
-    else:
-        for size in range(n + 1):
-            yield from itertools.combinations(range(n), size)
+        return [tuple(range(i, n)) for i in (0, 1, n // 2, n - 1, n)]
+    return [c for size in range(n + 1) for c in itertools.combinations(range(n), size)]

@@ -189,10 +189,11 @@ class Runs:
         """A run, checked for size and footer when it is first opened."""
         run = self._open.get((ref.file, ref.offset))
         if run is None:
-            run = self._open[ref.file, ref.offset] = Run(ref, list(self._segments(ref)))
+            run = self._open[ref.file, ref.offset] = Run(ref, self._segments(ref))
         return run
 
-    def _segments(self, ref: RunRef) -> Iterator[Segment]:
+    def _content(self, ref: RunRef) -> pa.Buffer:
+        """The bytes of a run, which must all be there."""
         path = f"{self.folder}/{ref.file}"
         try:
             whole = self.files.map(path)
@@ -201,25 +202,27 @@ class Runs:
         if whole.size < ref.offset + ref.size:
             wanted = ref.offset + ref.size
             raise DamagedState(path, f"{whole.size} bytes are there, and {wanted} should be")
-        content = whole.slice(ref.offset, ref.size)
+        return whole.slice(ref.offset, ref.size)
+
+    def _segments(self, ref: RunRef) -> list[Segment]:
+        path, content = f"{self.folder}/{ref.file}", self._content(ref)
         if content[:6] != MAGIC or content[-6:] != MAGIC:
             raise DamagedState(path, "it does not begin and end as an Arrow file does")
         try:
             reader = pa.ipc.open_file(pa.BufferReader(content))
             batches = [reader.get_batch(i) for i in range(reader.num_record_batches)]
-        except (pa.ArrowException, OSError) as e:
+            segments = [Segment(b.column(0).to_numpy(zero_copy_only=True), b) for b in batches]
+        except Exception as e:  # of bytes that it did not write Arrow may say anything
             raise DamagedState(path, f"Arrow cannot read it: {e}") from e
         if sum(b.num_rows for b in batches) != ref.rows:
             raise DamagedState(path, f"it has other than {ref.rows} rows")
-        for batch in batches:
-            yield Segment(batch.column(0).to_numpy(zero_copy_only=True), batch)
+        return segments
 
     def verify(self, ref: RunRef) -> None:
         """Reads all bytes of a run and compares their checksum."""
-        self.open(ref)
-        content = self.files.map(f"{self.folder}/{ref.file}").slice(ref.offset, ref.size)
-        if checksum(content) != ref.checksum:
+        if checksum(self._content(ref)) != ref.checksum:
             raise DamagedState(f"{self.folder}/{ref.file}", "its checksum is wrong")
+        self.open(ref)
 
     def forget(self, names: set[str]) -> None:
         """Closes files that are about to be deleted."""
