@@ -221,7 +221,7 @@ SELECT a FROM r LEFT JOIN empty USING (a) RIGHT JOIN t USING (a);
 SELECT t.a FROM r LEFT JOIN empty e ON r.a = e.a RIGHT JOIN t ON r.a = t.a;
 
 -- using_twice_star: the merged column comes once
-SELECT * FROM r JOIN empty e USING (a, b) LEFT JOIN t USING (a);
+SELECT * FROM r LEFT JOIN empty e USING (a, b) LEFT JOIN t USING (a);
 
 -- using_semi_star: a merged column comes first
 SELECT * FROM s LEFT SEMI JOIN r USING (b);

@@ -211,6 +211,8 @@ class Runs:
         try:
             reader = pa.ipc.open_file(pa.BufferReader(content))
             batches = [reader.get_batch(i) for i in range(reader.num_record_batches)]
+            for batch in batches:
+                batch.validate()  # lengths and offsets that were changed must not be followed
             segments = [Segment(b.column(0).to_numpy(zero_copy_only=True), b) for b in batches]
         except Exception as e:  # of bytes that it did not write Arrow may say anything
             raise DamagedState(path, f"Arrow cannot read it: {e}") from e

@@ -267,9 +267,9 @@ class Commit:
 
     def merge(self, name: str, changes: pa.Table, blind: bool = False) -> Touched | None:
         """Merges a table in this process, and adds its run."""
-        if not blind and name in self.change.added:
+        if name in self.change.removed or (not blind and name in self.change.added):
             raise StateError(
-                f"the map `{name}` is merged twice in one commit",
+                f"the map `{name}` is merged twice, or after a purge, in one commit",
                 hint="put the changes together: each merge looks up the values before the commit",
             )
         arrangement = self.arrangement(name)
@@ -281,6 +281,11 @@ class Commit:
 
     def purge(self, name: str, gone: Keep) -> None:
         """Rewrites a map without the entries that a predicate of their keys names."""
+        if name in self.change.added:
+            raise StateError(
+                f"the map `{name}` is purged after a merge in one commit",
+                hint="purge in a commit of its own: it reads the map before the commit",
+            )
         arrangement = self.arrangement(name)
         writer = Writer(self.store.files, "purge", DATA)
         compaction.purge(arrangement, gone, writer)
