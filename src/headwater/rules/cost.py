@@ -49,6 +49,7 @@ from headwater.calculus.types import (
     ProductType,
     RecordType,
     Type,
+    is_key,
     is_scalar,
 )
 
@@ -98,6 +99,8 @@ def degree(term: Term, inputs: Collection[str], known: Mapping[Var, float] | Non
             return sum(degree(c, inputs, known) for c in children(term))
         case Sng(key, value) | Apply(value, key) if not reads(key):
             return degree(value, inputs, known)
+        case Let(var, bound) if is_key(var.type) and reads(bound):
+            return UNBOUNDED  # a key that changes is known only by difference
         case Let(var, bound, body):
             return degree(body, inputs, {**known, var: degree(bound, inputs, known)})
         case _:
