@@ -11,13 +11,19 @@ import os
 import pytest
 from hypothesis import HealthCheck, settings
 
-# A first example may import modules, and two cores are shared, so time is no measure of an example.
+# A first example may import modules, and two cores are shared, so time is no measure of an example. The
+# ordinary run draws the same examples each time, so that it says the same of the same code.
 settings.register_profile(
-    "default", max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "default",
+    max_examples=200,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.register_profile(
     "fuzz",
     settings.get_profile("default"),
+    derandomize=False,
     max_examples=int(os.environ.get("FUZZ_EXAMPLES", "2000")),
 )
 settings.load_profile("default")

@@ -205,5 +205,15 @@ def test_a_null_array_stays_null() -> None:
     assert nest(flat, context, t) == rows
 
 
+def test_an_empty_nested_bag_has_dictionaries_that_define_nothing() -> None:
+    t = bag(record(a=BIGINT, f=Boxed(bag(BIGINT))))
+    term = parse(f"for x in (R + zero({t})) collect unbox(x.f)", {"R": t})
+    rows = from_python(t, [(1, [1, 2]), (2, [2])])
+    flat, context = evaluate(shred(term), shred_value("R", rows, t))
+    assert nest(flat, context, bag(BIGINT)) == {1: 1, 2: 2}
+    nothing = parse(f"let X := zero({t}) in for x in X collect unbox(x.f)", {})
+    assert interpret(shred(nothing).flat, {}) == {}
+
+
 def test_a_key_reads_like_a_ring_term() -> None:
     assert show(parse_key("{a: 1, b: box(sum(R))}", RS)) == "{a: 1, b: box(sum(R))}"

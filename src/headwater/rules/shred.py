@@ -196,7 +196,9 @@ def unite(a: Context, b: Context) -> Context:
             names = dict.fromkeys([n for n, _ in xs] + [n for n, _ in ys])
             return Fields(tuple((n, unite(_field(a, n), _field(b, n))) for n in names))
         case Inner(d1, c1), Inner(d2, c2):
-            return Inner(d1 if d1 == d2 else DictUnion(d1, d2), unite(c1, c2))
+            # A dictionary that defines nothing adds nothing.
+            both = d1 if d1 == d2 or isinstance(d2, Zero) else DictUnion(d1, d2)
+            return Inner(d2 if isinstance(d1, Zero) else both, unite(c1, c2))
         case Entries(k1, v1), Entries(k2, v2):
             return Entries(unite(k1, k2), unite(v1, v2))
         case _:
@@ -233,7 +235,7 @@ class _Shredding:
             case Var():
                 return known[term]
             case Zero(t):
-                return Zero(flat_type(t)), None
+                return Zero(flat_type(t)), _undefined(t)
             case Num():
                 return term, None
             case Record(fields):
@@ -385,7 +387,7 @@ def _dictionary_input(path: str, content: Type) -> Term:
 
 
 def _undefined(t: Type) -> Context:
-    """The context of a NULL: its dictionaries define nothing."""
+    """The context of a NULL or of nothing: its dictionaries define nothing."""
     return context_of(t, "", lambda _, content: Zero(FunType(LABEL, flat_type(content))))
 
 
