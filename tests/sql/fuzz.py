@@ -55,6 +55,7 @@ class Queries:
     def __init__(self, pick: Pick, tables: Mapping[str, Columns], left: int = 6):
         self.pick, self.tables, self.left, self.count = pick, tables, left, 0
         self.ctes: list[tuple[str, Columns]] = []
+        self.inside = 0
 
     def choose(self, options: Sequence[T]) -> T:
         return options[self.pick(len(options))]
@@ -116,7 +117,8 @@ class Queries:
             down = ("ASC", "DESC")[self.pick(2)]
             nulls = ("", " NULLS LAST", " NULLS FIRST")[self.pick(3)]
             given = nulls or (" NULLS FIRST" if down == "ASC" else " NULLS LAST")
-            by = name if self.pick(2) else str(i + 1)
+            # Known bug: inside EXISTS, IN and scalar subqueries ORDER BY does not see output names.
+            by = name if self.pick(2) and not self.inside else str(i + 1)
             order.append(Text(f"{by} {down}{nulls}", f"{i + 1} {down}{given}"))
         offset = " OFFSET 1" if self.chance(4) else ""
         return sql(" ORDER BY {} LIMIT {}{}", joined(", ", order), str(limit), offset)
@@ -185,8 +187,8 @@ class Queries:
             keys.append(self.choose(others))
         visible = (*(k for k in keys if k.alias), *outer)
         clauses = sql(" GROUP BY {}", joined(", ", (k.text for k in keys))) if keys else sql("")
-        # Spark refuses a column of the query around it in the select list of a grouped subquery, so
-        # `outer` is not among the columns.
+        # Known bug: a column of the query around it is refused in the select list and the HAVING of a
+        # grouped subquery ("neither grouped by nor aggregated"), so `outer` is not among the columns.
         scope = Scope((*keys, *aggregates), visible, depth - 1)
         if self.chance(6):
             named = tuple(c for c in keys if c.alias)  # a merged column may be an alias too
@@ -278,6 +280,9 @@ class Queries:
             for b in theirs
             if a.bare and a.name == b.name and names[a.name] == 1 and a.kind == b.kind in SCALARS
         ]
+        if kind in ("RIGHT JOIN", "FULL JOIN"):
+            # Known bug: after a second USING (a) that is RIGHT or FULL, `a` is still the first one's.
+            common = [(a, b) for a, b in common if a.alias]
         if common and self.chance(2):
             a, b = self.choose(common)
             equal = f"{a.text.duckdb} = {b.text.duckdb}"
@@ -340,7 +345,9 @@ class Queries:
     def scalar(self, kind: str, scope: Scope) -> Text:
         """A scalar subquery: a global aggregate, or the first row in an order over all columns."""
         first = self.chance(4)
+        self.inside += 1
         rows = self.select([("v", kind)], scope.visible, scope.depth, one=not first)
+        self.inside -= 1
         order = Text(" ORDER BY 1 LIMIT 1", " ORDER BY 1 NULLS FIRST LIMIT 1")
         return sql("({}{})", rows, order if first else "")
 
@@ -353,10 +360,12 @@ class Queries:
                 logic.pop()  # Spark moves NOT inwards, where it meets an IN that is never NULL
             return sql(self.choose(logic), *parts)
         if scope.depth > 0 and self.left > 0 and self.chance(2):
+            self.inside += 1
             columns = self.wanted(flat=True)
             if not all(c.name for c in scope.columns):
                 columns = columns[:1]  # DuckDB's words for IN of more cannot hold an aggregate
             rows = self.query(columns, scope.visible, scope.depth)
+            self.inside -= 1
             if self.pick(2):
                 return sql(self.choose(("EXISTS ({})", "(NOT EXISTS ({}))")), rows)
             return self.is_in(columns, scope, rows)
