@@ -18,17 +18,19 @@ from unittest.mock import patch
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from headwater.state import compaction, ordered, search
-from headwater.state.arrangement import Arrangement, plus, sums
+from headwater.state import run as runs
+from headwater.state.arrangement import Arrangement, plus, replaced, sums
 from headwater.state.files import LocalFiles
 from headwater.state.keys import Ints, boundaries, canonical, expand, parts, row_bytes, sort_order
-from headwater.state.ordered import first_k
-from headwater.state.run import MapSpec, Order, Run, RunRef, Writer
+from headwater.state.ordered import first_k, last_k
+from headwater.state.run import MapSpec, Order, Run, RunRef, Runs, Writer
 from headwater.state.search import Hashes
 from headwater.state.store import Store, StoreWriter
+from test_state_keys import Memory, written
 
 INT = pa.int64()
 LEAST, MOST = -(1 << 63), (1 << 63) - 1
@@ -250,6 +252,48 @@ def test_overflow_of_decimals(t: pa.DataType) -> None:
     assert plus(column.slice(1), column.slice(1)).to_pylist() == [Decimal(2).scaleb(-t.scale)]
 
 
+CENTS = st.integers(-(10**20), 10**20) | st.integers(-100, 100) | st.sampled_from([LEAST, MOST])
+
+
+def money(values: list[int], t: pa.DataType) -> pa.Array:
+    """A slice, for its values begin behind others, of decimals with these unscaled values."""
+    context = Context(prec=40)
+    column = [Decimal(v).scaleb(-t.scale, context) for v in [7, *values]]
+    return pa.array(column, t).slice(1)
+
+
+def unscaled(column: pa.Array) -> list[int]:
+    return [int(v.scaleb(column.type.scale, Context(prec=80))) for v in column.to_pylist()]
+
+
+@pytest.mark.property
+@given(
+    groups=st.lists(st.lists(CENTS, min_size=1, max_size=4), min_size=1, max_size=4),
+    t=st.sampled_from([pa.decimal128(38, 2), pa.decimal128(21, 0), pa.decimal256(50, 2)]),
+)
+@example(groups=[[10**21 - 1, 1]], t=pa.decimal128(21, 0))
+@example(groups=[[MOST, 1], [LEAST, -1]], t=pa.decimal128(38, 2))
+@example(groups=[[MOST], [LEAST]], t=pa.decimal128(38, 2))
+def test_decimals_add_up(groups: list[list[int]], t: pa.DataType) -> None:
+    """Small ones are added as integers and large ones as decimals: the sums are the same."""
+    values = money([v for g in groups for v in g], t)
+    starts = np.cumsum([0, *map(len, groups)])[:-1]
+    wanted = list(map(sum, groups))
+    if max(map(abs, wanted)) >= 10**t.precision:
+        with pytest.raises(OverflowError):
+            sums(values, starts)
+    else:
+        found = sums(values, starts)
+        found.validate(full=True)
+        assert unscaled(found) == wanted and found.type == t
+    twice = [2 * v for g in groups for v in g]
+    if max(map(abs, twice)) < 10**t.precision:
+        assert unscaled(plus(values, values)) == twice
+    other = replaced(values, ints(0), values.slice(len(values) - 1))
+    other.validate(full=True)
+    assert unscaled(other) == [groups[-1][-1], *unscaled(values)[1:]]
+
+
 def test_overflow_of_a_merge(writer: StoreWriter) -> None:
     """A sum over versions that does not fit is an error, and nothing is committed."""
     with pytest.raises(OverflowError):
@@ -297,10 +341,120 @@ def test_first_k_reads_a_prefix(
     inserts = table(GROUPS, k=np.repeat([1, 2], size), o=np.tile(np.arange(size), 2), n=1)
     deletes = table(GROUPS, k=[1] * deleted, o=range(deleted), n=-1)
     arrangement = grown(writer, GROUPS, inserts, deletes)
-    rows = recorded(monkeypatch, ordered, "_front", lambda answer: len(answer[1]))
+    rows = recorded(monkeypatch, ordered, "_near", lambda answer: len(answer[1]))
     found = first_k(arrangement, table(GROUPS, k=[1, 2]), 3)
     assert found.column("o").to_pylist() == [*range(deleted, deleted + 3), 0, 1, 2]
     assert 6 <= sum(rows) <= 16 * (deleted + 3)
+
+
+@pytest.mark.parametrize("deleted", [0, 1, 5, 50])
+def test_last_k_reads_a_suffix(
+    writer: StoreWriter, monkeypatch: pytest.MonkeyPatch, deleted: int
+) -> None:
+    """The same from the other end."""
+    size = 100_000
+    inserts = table(GROUPS, k=np.repeat([1, 2], size), o=np.tile(np.arange(size), 2), n=1)
+    deletes = table(GROUPS, k=[1] * deleted, o=range(size - deleted, size), n=-1)
+    arrangement = grown(writer, GROUPS, inserts, deletes)
+    rows = recorded(monkeypatch, ordered, "_near", lambda answer: len(answer[1]))
+    found = last_k(arrangement, table(GROUPS, k=[1, 2]), 3)
+    end = size - 1
+    left = [end - deleted - i for i in range(3)]
+    assert found.column("o").to_pylist() == [*left, end, end - 1, end - 2]
+    assert 6 <= sum(rows) <= 16 * (deleted + 3)
+
+
+Entry = tuple[int, int | None, int]
+
+
+def weakly(k: int) -> int:
+    """Few hashes, the least and the greatest among them."""
+    return (LEAST, 5, MOST)[k % 3]
+
+
+def entries(batch: dict[Entry, int]) -> pa.Table:
+    columns = list(zip(*batch, strict=True)) or [(), (), ()]
+    arrays = [pa.array(c, INT) for c in (map(weakly, columns[0]), *columns, batch.values())]
+    return pa.table(arrays, ["_h", "k", "o", "e", "n"])
+
+
+def nearest(group: list[tuple[Entry, int]], k: int) -> list[tuple[Entry, int]]:
+    """The entries that hold the first k rows."""
+    before = [sum(n for _, n in group[:i]) for i in range(len(group))]
+    return [e for e, b in zip(group, before, strict=True) if b < k]
+
+
+@pytest.mark.property
+@given(
+    batches=st.lists(
+        st.dictionaries(
+            st.tuples(st.integers(0, 4), st.none() | st.integers(-2, 2), st.integers(0, 2)),
+            st.sampled_from([1, 1, 2, -1, -2]),
+            max_size=25,
+        ),
+        max_size=4,
+    ),
+    probes=st.lists(st.integers(0, 6), max_size=6),
+    k=st.integers(1, 7),
+    order=st.builds(Order, st.just("o"), st.booleans(), st.booleans()),
+    kind=st.sampled_from(["change", "value"]),
+    segment=st.sampled_from([1, 2, 7, 100]),
+)
+def test_both_ends_of_groups(
+    batches: list[dict[Entry, int]],
+    probes: list[int],
+    k: int,
+    order: Order,
+    kind: str,
+    segment: int,
+) -> None:
+    """The first and the last k rows are those of the sorted group, whatever is deleted and hashes alike."""
+    key = (("k", INT), ("o", INT), ("e", INT))
+    spec = MapSpec("m", key, (("n", INT),), ("k",), kind, (order,))
+    files, refs = Memory(), list[RunRef]()
+    model: dict[Entry, int] = {}
+    with patch.object(runs, "SEGMENT", segment), patch.object(search, "BLOCK", 3):
+        opened = Runs(files)
+        for i, batch in enumerate(batches):
+            changes = {e: max(n, -model.get(e, 0)) for e, n in batch.items()}
+            model |= {e: model.get(e, 0) + n for e, n in changes.items()}
+            new, _ = Arrangement(spec, refs, opened).merge(entries(changes))
+            refs += written(files, spec, [new], i + 1)
+        arrangement = Arrangement(spec, refs, opened)
+        keys = pa.table({"_h": pa.array(map(weakly, probes), INT), "k": pa.array(probes, INT)})
+        first, last = first_k(arrangement, keys, k), last_k(arrangement, keys, k)
+
+    def rank(entry: Entry) -> Any:
+        _, o, e = entry
+        absent = (o is None) == order.nulls_last
+        return (absent, 0 if o is None else -o if order.descending else o, e)
+
+    def told(found: pa.Table) -> list[tuple[int, Entry, int]]:
+        return [(r["_i"], (r["k"], r["o"], r["e"]), r["n"]) for r in found.to_pylist()]
+
+    groups = [
+        sorted(((e, n) for e, n in model.items() if e[0] == p and n), key=lambda x: rank(x[0]))
+        for p in probes
+    ]
+    assert told(first) == [(i, *e) for i, g in enumerate(groups) for e in nearest(g, k)]
+    assert told(last) == [(i, *e) for i, g in enumerate(groups) for e in nearest(g[::-1], k)]
+
+
+@pytest.mark.property
+@given(
+    size=st.integers(1, 12),
+    rows=st.lists(st.integers(0, 11), max_size=15),
+    segment=st.integers(1, 12),
+    names=st.sampled_from([None, ["k"]]),
+)
+def test_rows_of_a_run(size: int, rows: list[int], segment: int, names: list[str] | None) -> None:
+    """Rows come in the order asked for, from whatever segments they are in."""
+    rows = [r for r in rows if r < size]
+    files, whole = Memory(), table(COUNTS, k=range(size), n=range(1, size + 1))
+    with patch.object(runs, "SEGMENT", segment):
+        (ref,) = written(files, COUNTS, [whole], 1)
+    found = Runs(files).open(ref).take(ints(*rows), names)
+    assert found.equals((whole.select(names) if names else whole).take(pa.array(rows, INT)))
 
 
 def test_first_k_goes_on_to_the_end(writer: StoreWriter) -> None:

@@ -12,7 +12,11 @@ for orders1 in Δorders collect [orders1.price > 10:int] · {{item: orders1.item
 
 from headwater.calculus.data import from_python, to_python
 from headwater.calculus.interpret import interpret
+from headwater.database import Database
+from headwater.database import open_database as open
+from headwater.engine.stage import Delta
 from headwater.explain import explain
+from headwater.handles import Commit
 from headwater.language.comprehension import Query, query
 from headwater.language.functions import function
 from headwater.language.schema import schemas
@@ -21,6 +25,9 @@ from headwater.rules.delta import delta
 from headwater.rules.shred import nest, shred
 
 __all__ = [
+    "Commit",
+    "Database",
+    "Delta",
     "Query",
     "delta",
     "explain",
@@ -28,6 +35,7 @@ __all__ = [
     "function",
     "interpret",
     "nest",
+    "open",
     "query",
     "read_sql",
     "schemas",

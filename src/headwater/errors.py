@@ -145,3 +145,31 @@ class WriterBusy(StateError):
 
 class LeaseLost(StateError):
     """A writer whose lease was taken over, or whose version was committed by another."""
+
+
+class EngineError(HeadwaterError):
+    """Spark failed; the database stays at the version before, and the increment can be applied again."""
+
+
+class SettingsDiffer(HeadwaterError):
+    """A Spark session whose settings or version would give other answers than the database was made with."""
+
+
+class BadChange(HeadwaterError):
+    """Rows that cannot be a change of their source: a missing, extra or mistyped column; which, and where."""
+
+
+class DeletesMissingRows(BadChange):
+    """A deletion of rows that are not there."""
+
+
+class NotRetained(HeadwaterError):
+    """Something that needs the rows of a source that keeps none (`retain=False`)."""
+
+
+class NameTaken(HeadwaterError):
+    """A source or view of that name is there already."""
+
+
+class InUse(HeadwaterError):
+    """A source or view that others read cannot be dropped."""

@@ -13,6 +13,8 @@ from headwater.calculus.check import type_of
 from headwater.calculus.layout import layout
 from headwater.calculus.terms import Term, change_name, relations
 from headwater.calculus.types import Boxed, FunType, MapType, RecordType, Type, has_box
+from headwater.compiler.program import Bind, Filter, Lookup, Map, Statement, View
+from headwater.compiler.strata import Compiler
 from headwater.errors import NotHomomorphic, NotShreddable
 from headwater.rules.answer import merges, split, trace_lineage
 from headwater.rules.cost import BagCost, Cost, bottom, cost, degree, show_cost, tcost
@@ -120,3 +122,92 @@ def _typical(t: Type, rows: int) -> Cost:
 
 def _indented(text: str) -> str:
     return "\n".join(f"  {line}" for line in text.splitlines())
+
+
+# --- views of a database ------------------------------------------------------------------------------------
+
+
+def explain_view(compiler: Compiler, view: View) -> str:
+    """How a view is kept: its strata, the maps of each, and what each change does to them."""
+    program = compiler.program
+    lines = [f"VIEW {view.name}   strategy {view.strategy}"]
+    if view.strategy == "recompute":
+        return "\n".join(
+            [*lines, "  recomputed from its inputs at every increment, as was asked for"]
+        )
+    strata = [program.strata[n] for n in _strata_of(compiler, view)]
+    shared: dict[str, list[str]] = {}
+    for other in program.views.values():
+        for m in maps_of(compiler, other):
+            shared.setdefault(m.name, []).append(other.name)
+    for s in strata:
+        key = ", ".join(n for n, _ in s.group.key) or "one group"
+        lines += ["", f"STRATUM {s.level}   {s.name} answers groups by ({key})"]
+        lines += [f"  row    {n} = {c.sql}" for n, c in s.row]
+        lines += [f"  where  {c.sql}" for c in s.where]
+    for m in maps_of(compiler, view):
+        others = [v for v in shared.get(m.name, []) if v != view.name]
+        lines += ["", f"MAP {m.name}   {m.note or 'looked up by deltas'}"]
+        lines.append(
+            f"  holds  {layout(m.term, indent=9)}" if m.reads else "  holds  what was answered last"
+        )
+        search = ", ".join(m.lookup) or "nothing: all of it is read"
+        lines.append(
+            f"  looked up by {search}; a {m.kind} map"
+            + (f", in the order of {m.order}" if m.order else "")
+        )
+        if others:
+            lines.append(f"  shared with {', '.join(others)}")
+        for relation in m.reads:
+            d = degree(delta(m.term, {relation}), [relation])
+            for statement in compiler.maps.statements(m, {relation}):
+                lines.append(f"  Δ{relation} (degree {d}): {_statement_text(statement)}")
+    return "\n".join(lines)
+
+
+def maps_of(compiler: Compiler, view: View) -> list[Map]:
+    """All maps that a view needs, those it is answered from first."""
+    program = compiler.program
+    roots = [view.map] if view.map is not None else []
+    for name in _strata_of(compiler, view):
+        roots += program.strata[name].maps
+    found: dict[str, Map] = {}
+    while roots:
+        m = roots.pop(0)
+        if m.name not in found:
+            found[m.name] = m
+            for relation in m.reads:
+                for s in compiler.maps.statements(m, {relation}):
+                    roots += [program.maps[n] for n in sorted(s.reads)]
+    return list(found.values())
+
+
+def _strata_of(compiler: Compiler, view: View) -> list[str]:
+    """The strata that a view is answered from, lowest first."""
+    program = compiler.program
+    names = [view.stratum] if view.stratum else []
+    names += [r for r in (view.map.reads if view.map else ()) if r in program.strata]
+    found: dict[str, None] = {}
+    while names:
+        name = names.pop()
+        if name not in found:
+            found[name] = None
+            reads = {r for m in program.strata[name].maps for r in m.reads}
+            names += [r for r in reads if r in program.strata]
+    return sorted(found, key=lambda n: program.strata[n].level)
+
+
+def _statement_text(s: Statement) -> str:
+    parts = []
+    for step in s.steps:
+        match step:
+            case Lookup():
+                what = f"Δ{step.into}" if step.change else step.into
+                parts.append(f"look up {what} by ({', '.join(step.keys)})")
+            case Bind(name, scalar):
+                parts.append(f"{name} := {scalar.sql}")
+            case Filter(condition):
+                parts.append(f"[{condition.sql}]")
+    ring = ", ".join(" · ".join(r) for r in s.ring)
+    parts.append(f"{'-' if s.sign < 0 else ''}{{({', '.join(s.key)}) ↦ {ring}}}")
+    return "; ".join(parts)

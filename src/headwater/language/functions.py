@@ -9,6 +9,7 @@ give equal values, today and after a restart. A missing value arrives as None.
 from __future__ import annotations
 
 import functools
+import hashlib
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -20,8 +21,8 @@ from headwater.calculus.types import Base, KeyType
 from headwater.errors import QueryError
 from headwater.language.schema import columns
 
-_DEFINED: set[str] = set()
-"""Names that `function` registered, which may be defined again, as notebooks do."""
+DEFINED: dict[str, Function] = {}
+"""What `function` registered; a name may be defined again, as notebooks do."""
 
 _WORDS = frozenset(("sum", "box", "unbox", "zero", "for", "each", "let", "fn", "dict"))
 
@@ -38,6 +39,13 @@ class Function:
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         return self.__wrapped__(*args, **named)
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of what the function does, to tell whether it is the one that a query was defined with."""
+        code = self.__wrapped__.__code__
+        parts = (code.co_code.hex(), repr(code.co_consts), repr(code.co_names), str(self.returns))
+        return hashlib.sha256("\x00".join(parts).encode()).hexdigest()[:16]
 
     def accepts(self, count: int) -> bool:
         """Whether the function can be called with so many arguments."""
@@ -62,12 +70,12 @@ def function(returns: str | KeyType) -> Callable[[Callable[..., Any]], Function]
             raise QueryError(
                 f"a function needs a name, and this is `{name}`", hint="write it with def"
             )
-        if name not in _DEFINED and (name in SCALARS or name in ANSWERS or name in _WORDS):
+        if name not in DEFINED and (name in SCALARS or name in ANSWERS or name in _WORDS):
             raise QueryError(
                 f"`{name}` has a meaning already", hint="give the function another name"
             )
-        _DEFINED.add(name)
         register(name, t, lambda *args: from_python(t, f(*args)))
-        return Function(f, t)
+        DEFINED[name] = Function(f, t)
+        return DEFINED[name]
 
     return define

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -70,11 +71,15 @@ class Arrangement:
         """
         spec = self.spec
         names = spec.keys if whole_key else list(spec.lookup)
-        single = spec.unique or whole_key
-        h = hashes(keys)
         wanted = all_parts(
             [canonical(column(keys, n)).cast(spec.schema.field(n).type) for n in names]
         )
+        return self._found(hashes(keys), names, wanted)
+
+    def _found(self, h: Ints, names: list[str], wanted: list[pa.Array]) -> pa.Table:
+        """The entries of some keys, of which the hashes and the parts are given."""
+        spec = self.spec
+        single = spec.unique or set(names) == set(spec.keys)
         order = np.argsort(h, kind="stable")
         found: list[tuple[Ints, pa.Table]] = []
         for run in self._opened(h, order):
@@ -101,6 +106,8 @@ class Arrangement:
         """Which keys a run has, and their entries there."""
         first, counts = run.hashes.ranges(h[order])
         hit = counts > 0
+        if not hit.any():
+            return order[:0], run.take(order[:0])
         at = np.repeat(order[hit], counts[hit])
         table = run.take(expand(first[hit], counts[hit]))
         these = pa.array(at)
@@ -209,11 +216,12 @@ class Arrangement:
         """
         spec = self.spec
         entries = total(spec, prepared(spec, changes))
-        entries = entries.filter(pa.array(any_ring(spec, entries)))
+        kept = any_ring(spec, entries)
+        entries = entries if kept.all() else entries.filter(pa.array(kept))
         if blind:
             assert spec.kind == "change", "a value map is merged with its old values"
             return entries, None
-        found = self.lookup(entries.select(["_h", *spec.keys]), whole_key=True)
+        found = self._found(hashes(entries), spec.keys, key_parts(spec, entries))
         at = np.asarray(column(found, INDEX))
         old, new = {}, {}
         for name in spec.rings:
@@ -221,11 +229,10 @@ class Arrangement:
             before = zeros(change.type, len(change))
             before = replaced(before, at, column(found, name))
             old[name], new[name] = before, plus(before, change)
-        gone = np.asarray(new[spec.count]) == 0
-        for name in spec.rings:  # a group that empties takes its rounding error with it
-            new[name] = replaced(
-                new[name], np.flatnonzero(gone), zeros(new[name].type, int(gone.sum()))
-            )
+        gone = np.flatnonzero(np.asarray(new[spec.count]) == 0)
+        if len(gone):  # a group that empties takes its rounding error with it
+            for name in spec.rings:
+                new[name] = replaced(new[name], gone, zeros(new[name].type, len(gone)))
         keys = entries.select(["_h", *spec.keys])
         touched = Touched(keys, pa.table(old), pa.table(new))
         if spec.kind == "value":
@@ -242,8 +249,6 @@ def consolidate(spec: MapSpec, table: pa.Table) -> pa.Table:
     """Entries sorted, one a key: added up in a change map, the first (newest) in a value map."""
     table = sort_stable(spec, table)
     starts = boundaries(hashes(table), key_parts(spec, table))
-    if len(starts) == table.num_rows:
-        return table
     return combine(spec, table, starts)
 
 
@@ -251,7 +256,7 @@ def total(spec: MapSpec, table: pa.Table) -> pa.Table:
     """Changes sorted, one a key, added up whatever the kind of the map."""
     table = sort_stable(spec, table)
     starts = boundaries(hashes(table), key_parts(spec, table))
-    return table if len(starts) == table.num_rows else added(spec, table, starts)
+    return added(spec, table, starts)
 
 
 def sort_stable(spec: MapSpec, table: pa.Table) -> pa.Table:
@@ -264,13 +269,15 @@ def sort_stable(spec: MapSpec, table: pa.Table) -> pa.Table:
 
 def combine(spec: MapSpec, table: pa.Table, starts: Ints) -> pa.Table:
     """One entry for each group of equal keys, by the kind of the map."""
-    if spec.kind == "value":
+    if spec.kind == "value" and len(starts) < table.num_rows:
         return table.take(pa.array(starts))
     return added(spec, table, starts)
 
 
 def added(spec: MapSpec, table: pa.Table, starts: Ints) -> pa.Table:
     """One entry for each group of equal keys, its ring values summed."""
+    if len(starts) == table.num_rows:
+        return table
     out = table.take(pa.array(starts))
     for name in spec.rings:
         summed = sums(column(table, name), starts)
@@ -283,6 +290,9 @@ def sums(values: pa.Array, starts: Ints) -> pa.Array:
     if len(starts) == 0:
         return values.slice(0, 0)
     if pa.types.is_decimal(values.type):
+        few = small(values, len(values))
+        if few is not None:
+            return decimals(np.add.reduceat(few, starts), values.type)
         counts = np.diff(np.append(starts, len(values)))
         group = pa.array(np.repeat(np.arange(len(starts)), counts))
         table = pa.table({"g": group, "v": wide(values)})
@@ -303,11 +313,42 @@ def sums(values: pa.Array, starts: Ints) -> pa.Array:
 def plus(a: pa.Array, b: pa.Array) -> pa.Array:
     """The sum of two columns, in their own type."""
     if pa.types.is_decimal(a.type):
+        x, y = small(a, 2), small(b, 2)
+        if x is not None and y is not None:
+            return decimals(x + y, a.type)
         return fitted(pc.add_checked(wide(a), wide(b)), a.type)
     try:
         return pc.add_checked(a, b)
     except pa.ArrowInvalid as e:
         raise OverflowError(f"a sum does not fit into {a.type}") from e
+
+
+def halves(values: pa.Array) -> Ints | None:
+    """Decimals as rows of two 64-bit words, low and high; None if they are kept in another way."""
+    if values.null_count or not pa.types.is_decimal128(values.type):
+        return None
+    count, start = 2 * len(values), 16 * values.offset
+    return np.frombuffer(values.buffers()[1], np.int64, count, start).reshape(-1, 2)
+
+
+def small(values: pa.Array, terms: int) -> Ints | None:
+    """Decimals as unscaled integers, if so many of them surely add up to 64 bits; adding these is cheap."""
+    both = halves(values) if len(values) else None
+    if both is None:
+        return None
+    low, high = both[:, 0], both[:, 1]
+    if (high != low >> 63).any() or terms * max(int(low.max()), -int(low.min())) >= MOST:
+        return None
+    return low
+
+
+def decimals(unscaled: Ints, t: pa.DataType) -> pa.Array:
+    """Decimals of unscaled integers; an error where they do not fit."""
+    most = max(int(unscaled.max()), -int(unscaled.min()))
+    if most >= 10**t.precision:
+        raise OverflowError(f"a sum does not fit into {t}")
+    both = np.stack((unscaled, unscaled >> 63), axis=1)
+    return pa.Array.from_buffers(t, len(unscaled), [None, pa.py_buffer(both)])
 
 
 def wide(values: pa.Array) -> pa.Array:
@@ -332,13 +373,21 @@ def replaced(values: pa.Array, at: Ints, new: pa.Array) -> pa.Array:
     """The column with other values at some places."""
     if len(at) == 0:
         return values
-    if pa.types.is_decimal(values.type):
+    old, other = _plain(values), _plain(new)
+    if old is None or other is None:
         places = np.arange(len(values), dtype=np.int64)
         places[at] = len(values) + np.arange(len(at), dtype=np.int64)
         return pa.concat_arrays([values, new]).take(pa.array(places))
-    out = np.asarray(values).copy()
-    out[at] = np.asarray(new)
+    out = old.copy()
+    out[at] = other
+    if out.ndim == 2:
+        return pa.Array.from_buffers(values.type, len(out), [None, pa.py_buffer(out)])
     return pa.array(out, values.type)
+
+
+def _plain(values: pa.Array) -> np.ndarray[Any, Any] | None:
+    """The values as a numpy array with a row for each, if they can be that."""
+    return halves(values) if pa.types.is_decimal(values.type) else np.asarray(values)
 
 
 def any_ring(spec: MapSpec, table: pa.Table) -> Bools:

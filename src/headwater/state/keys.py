@@ -22,9 +22,12 @@ def canonical(column: pa.Array) -> pa.Array:
     """The column with the one NaN and no negative zero, as Spark compares floats; strings may be long."""
     t = column.type
     if pa.types.is_floating(t):
-        values = np.asarray(column.fill_null(0.0)) + t.to_pandas_dtype()(0.0)
-        values = np.where(np.isnan(values), t.to_pandas_dtype()("nan"), values)
-        return pa.array(values, t, mask=_absent(column))
+        filled = column.fill_null(0.0) if column.null_count else column
+        values = np.asarray(filled) + t.to_pandas_dtype()(0.0)
+        strange = np.isnan(values)
+        if strange.any():
+            values[strange] = t.to_pandas_dtype()("nan")
+        return pa.array(values, t, mask=_absent(column) if column.null_count else None)
     if pa.types.is_struct(t):
         fields = [canonical(f) for f in _struct_fields(column)]
         named = [pa.field(t.field(i).name, f.type) for i, f in enumerate(fields)]

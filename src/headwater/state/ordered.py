@@ -1,10 +1,10 @@
-"""The first entries of groups, in order, without reading the groups.
+"""The first or last entries of groups, in order, without reading the groups.
 
 In an ordered map each run has the entries of a group in order. So the first k of the group are among the
 first few of each run: `first_k` takes so many from the front of each run, adds them up, and keeps what lies
 before the end of every part that was cut off; nothing unseen can come before that. Groups that have too
-few entries left, because deletions cancelled them, are read twice as far in the next round. The work is
-that of the prefix, not of the group.
+few entries left, because deletions cancelled them, are read further in the next round. The work is that of
+the prefix, not of the group. `last_k` is the same from the other end: *near* is the end that is asked for.
 """
 
 from __future__ import annotations
@@ -24,6 +24,10 @@ from headwater.state.keys import (
     sort_order,
 )
 from headwater.state.run import MapSpec, Run, column, hashes, sort_columns
+from headwater.state.search import Hashes
+
+FURTHER = 8
+"""Entries of a group that a second round takes from each run at least; the first takes k."""
 
 
 def first_k(arrangement: Arrangement, keys: pa.Table, k: int) -> pa.Table:
@@ -31,112 +35,191 @@ def first_k(arrangement: Arrangement, keys: pa.Table, k: int) -> pa.Table:
 
     The last entry of a group may have more rows than are needed; entries come in order.
     """
-    assert arrangement.spec.order, "first_k needs a map that is kept in order"
-    open_groups = np.arange(keys.num_rows, dtype=np.int64)
+    return _nearest(arrangement, keys, k, backwards=False)
+
+
+def last_k(arrangement: Arrangement, keys: pa.Table, k: int) -> pa.Table:
+    """The last k rows of each group, like `first_k`; entries come in reverse order, from the end."""
+    return _nearest(arrangement, keys, k, backwards=True)
+
+
+def _nearest(arrangement: Arrangement, keys: pa.Table, k: int, backwards: bool) -> pa.Table:
+    """The k rows of each group that are nearest to one end."""
+    spec = arrangement.spec
+    assert spec.order, "the entries of a group have an end in a map that is kept in order"
+    h = hashes(keys)
+    by_hash = np.argsort(h, kind="stable")
+    h = h[by_hash]
+    columns = [canonical(column(keys, n)).cast(spec.schema.field(n).type) for n in spec.lookup]
+    wanted = [p.take(pa.array(by_hash)) for p in all_parts(columns)]
+    open_groups = np.arange(len(h), dtype=np.int64)
     done: list[pa.Table] = []
-    reach = max(k, 4)
+    reach = max(k, 1)
     while len(open_groups):
-        some = keys.take(pa.array(open_groups))
-        table, settled, more = _prefix(arrangement, some, reach)
-        table, enough = _first(arrangement.spec, table, settled, k, more)
+        table, settled, more = _part(arrangement, h, wanted, reach, backwards)
+        table, enough = _first(spec, table, settled, k, more)
         at = np.asarray(column(table, INDEX))
-        kept = table.filter(pa.array(enough[at]))
-        places = open_groups[np.asarray(column(kept, INDEX))]
+        kept = table if enough.all() else table.filter(pa.array(enough[at]))
+        places = by_hash[open_groups[np.asarray(column(kept, INDEX))]]
         done.append(kept.set_column(0, INDEX, pa.array(places)))
-        open_groups = open_groups[~enough]
-        reach *= 2
+        rest = np.flatnonzero(~enough)
+        open_groups, h = open_groups[rest], h[rest]
+        wanted = [p.take(pa.array(rest)) for p in wanted] if len(rest) else wanted
+        reach = max(2 * reach, FURTHER)
     whole = pa.concat_tables(done) if done else arrangement.lookup(keys.slice(0, 0))
     order = np.argsort(np.asarray(column(whole, INDEX)), kind="stable")
     return whole.take(pa.array(order))
 
 
-def _prefix(
-    arrangement: Arrangement, keys: pa.Table, reach: int
-) -> tuple[pa.Table, pa.Array, Bools]:
-    """Entries from the front of each run by `_i`, consolidated and in order, and which are settled.
+def _part(
+    arrangement: Arrangement, h: Ints, wanted: list[pa.Array], reach: int, backwards: bool
+) -> tuple[pa.Table, Bools, Bools]:
+    """Entries from the near end of each run by `_i`, consolidated, the nearest first.
 
-    An entry is settled when no run was cut off before it.
+    With each whether it is settled, which it is when no run was cut off before it, and for each group
+    whether there is more of it. Groups are in the order of their hashes, as they are in the runs.
     """
     spec = arrangement.spec
-    h = hashes(keys)
-    wanted = all_parts([canonical(column(keys, n)) for n in spec.lookup])
-    order = np.argsort(h, kind="stable")
-    indexes: list[Ints] = []
-    tables: list[pa.Table] = []
-    last: list[Bools] = []
-    for ref in arrangement.refs:
-        run = arrangement.runs.open(ref)
-        at, rows, cut = _front(run, spec, h, order, wanted, reach)
-        if len(at):
-            indexes.append(at)
-            tables.append(run.take(rows))
-            last.append(cut)
-    if not tables:
+    found = [
+        _near(arrangement.runs.open(ref), spec, h, wanted, reach, backwards)
+        for ref in arrangement.refs
+        if ref.low <= h[-1] and ref.high >= h[0]
+    ]
+    found = [f for f in found if len(f[0])]
+    more = np.zeros(len(h), np.bool_)
+    if not found:
         empty = spec.schema.empty_table().add_column(0, INDEX, pa.array([], pa.int64()))
-        return empty, pa.array([], pa.bool_()), np.zeros(keys.num_rows, np.bool_)
-    at, table = np.concatenate(indexes), pa.concat_tables(tables)
-    columns, down = sort_columns(spec, table)
-    places = sort_order(at, columns, down)
-    chosen = pa.array(places)
-    at, table, cut = at[places], table.take(chosen), np.concatenate(last)[places]
-    starts = boundaries(at, [c.take(chosen) for c in columns])
-    # The first row at which some run was cut off ends what is settled in its group.
-    ends = np.full(keys.num_rows, len(at), np.int64)
+        return empty, np.zeros(0, np.bool_), more
+    at, cut = np.concatenate([f[0] for f in found]), np.concatenate([f[2] for f in found])
+    table = pa.concat_tables([f[1] for f in found])
+    runs = np.repeat(np.arange(len(found)), [len(f[0]) for f in found])
+    # From the end, groups go down here, and all is turned round below.
+    places, starts = _together(spec, table, -at if backwards else at, runs)
+    at, cut = at[places], cut[places]
+    more[at[cut]] = True
+    settled = _settled(at, cut, starts, len(h), backwards)
+    merged = combine(spec, table.take(pa.array(places)), starts)
+    merged = merged.add_column(0, INDEX, pa.array(at[starts]))
+    if not backwards:
+        return merged, settled, more
+    return merged.take(pa.array(np.arange(len(starts))[::-1])), settled[::-1], more
+
+
+def _together(spec: MapSpec, table: pa.Table, at: Ints, runs: Ints) -> tuple[Ints, Ints]:
+    """The order by group and entry of what several runs have, and where each entry starts in it.
+
+    In a run the entries of a group are in order, and each is there once, so only groups that several runs
+    have a part of are sorted.
+    """
+    places = np.argsort(at, kind="stable")
+    group, run = at[places], runs[places]
+    same = group[1:] == group[:-1]
+    firsts = np.flatnonzero(np.append(True, ~same))
+    sizes = np.diff(np.append(firsts, len(at)))
+    shared = np.flatnonzero(np.repeat(run[firsts] != run[firsts + sizes - 1], sizes))
+    if not len(shared):
+        return places, np.arange(len(at), dtype=np.int64)
+    some = places[shared]
+    columns, down = sort_columns(spec, table.select(spec.keys).take(pa.array(some)))
+    order = sort_order(at[some], columns, down)
+    places[shared] = some[order]
+    chosen = pa.array(order)
+    begins = np.ones(len(at), np.bool_)
+    begins[shared] = False
+    begins[shared[boundaries(at[some], [c.take(chosen) for c in columns])]] = True
+    return places, np.flatnonzero(begins)
+
+
+def _settled(at: Ints, cut: Bools, starts: Ints, groups: int, backwards: bool) -> Bools:
+    """Which entries nothing unseen comes before: those up to the first row at which a run was cut off."""
     cuts = np.flatnonzero(cut)
+    if backwards:
+        last = np.append(starts[1:], len(at)) - 1
+        ends = np.full(groups, -1, np.int64)
+        np.maximum.at(ends, at[cuts], cuts)
+        return np.asarray(last >= ends[at[starts]])
+    ends = np.full(groups, len(at), np.int64)
     np.minimum.at(ends, at[cuts], cuts)
-    settled = starts <= ends[at[starts]]
-    merged = combine(spec, table, starts).add_column(0, INDEX, pa.array(at[starts]))
-    more = np.zeros(keys.num_rows, np.bool_)
-    more[at[cuts]] = True
-    return merged, pa.array(settled), more
+    return np.asarray(starts <= ends[at[starts]])
 
 
-def _front(
-    run: Run, spec: MapSpec, h: Ints, order: Ints, wanted: list[pa.Array], reach: int
-) -> tuple[Ints, Ints, Bools]:
-    """The first rows of each group in a run: which group, which row, and whether it was cut there."""
-    first, lengths = run.hashes.ranges(h[order])
-    hit = lengths > 0
-    which, start, length = order[hit], first[hit], lengths[hit]
-    last = start + length - 1
-    whole = _same_key(run, spec, wanted, which, start) & _same_key(run, spec, wanted, which, last)
-    counts = np.minimum(length, reach)
-    at, rows = np.repeat(which, counts), expand(start, counts)
-    cut = np.zeros(len(rows), np.bool_)
-    cut[(np.cumsum(counts) - 1)[counts < length]] = True
-    if whole.all():
-        return at, rows, cut
+def _near(
+    run: Run, spec: MapSpec, h: Ints, wanted: list[pa.Array], reach: int, backwards: bool
+) -> tuple[Ints, pa.Table, Bools]:
+    """The nearest entries of each group in a run: which group, the entry, and whether it was cut there."""
+    which, near, counts = _within(run.hashes, h, reach, backwards)
+    over = counts > reach
+    counts = np.minimum(counts, reach)
+    at = np.repeat(which, counts)
+    cut = np.zeros(len(at), np.bool_)
+    ends = np.cumsum(counts)
+    cut[((ends - counts) if backwards else (ends - 1))[over]] = True
+    table = run.take(expand(near - counts + 1 if backwards else near, counts))
+    same = _same_key(spec, table, wanted, at)
+    if same.all():
+        return at, table, cut
     # Another key has the same hash: this group's rows are somewhere between, so all are looked at.
-    kept = np.repeat(whole, counts)
-    others = np.repeat(which[~whole], length[~whole])
-    places = expand(start[~whole], length[~whole])
-    same = _same_key(run, spec, wanted, others, places)
-    at = np.concatenate((at[kept], others[same]))
-    rows = np.concatenate((rows[kept], places[same]))
-    return at, rows, np.concatenate((cut[kept], np.zeros(int(same.sum()), np.bool_)))
+    mixed = np.unique(at[~same])
+    kept = ~np.isin(at, mixed)
+    first, lengths = run.hashes.ranges(h[mixed])
+    others = np.repeat(mixed, lengths)
+    rows = run.take(expand(first, lengths))
+    mine = _same_key(spec, rows, wanted, others)
+    table = pa.concat_tables([table.filter(pa.array(kept)), rows.filter(pa.array(mine))])
+    cut = np.concatenate((cut[kept], np.zeros(int(mine.sum()), np.bool_)))
+    return np.concatenate((at[kept], others[mine])), table, cut
 
 
-def _same_key(run: Run, spec: MapSpec, wanted: list[pa.Array], which: Ints, rows: Ints) -> Bools:
-    """Whether rows of a run have the look-up keys that are wanted."""
-    table = run.take(rows, list(spec.lookup))
+def _within(hashes: Hashes, h: Ints, reach: int, backwards: bool) -> tuple[Ints, Ints, Ints]:
+    """Which hashes a run has, the row at the near end of each, and how many rows, counted to reach + 1.
+
+    The far end is not searched for: it is bisected among the rows within reach.
+    """
+    step = -1 if backwards else 1
+    near = _after(hashes, h) - 1 if backwards else hashes.first(h)
+    which = np.flatnonzero((near >= 0) & (near < hashes.rows))
+    which = which[hashes.at(near[which]) == h[which]]
+    near, own = near[which], h[which]
+    low, high = np.ones(len(which), np.int64), np.full(len(which), reach + 1, np.int64)
+    for _ in range(reach.bit_length()):
+        middle = (
+            low + high + 1
+        ) >> 1  # low itself when the bounds have met, and that row is inside
+        row = near + step * (middle - 1)
+        inside = (row >= 0) & (row < hashes.rows)
+        inside &= hashes.at(np.where(inside, row, near)) == own
+        low = np.where(inside, middle, low)
+        high = np.where(inside, high, middle - 1)
+    return which, near, low
+
+
+def _after(hashes: Hashes, h: Ints) -> Ints:
+    """For ascending hashes, the row behind the last of each."""
+    out = np.full(len(h), hashes.rows, np.int64)
+    less = h < np.iinfo(np.int64).max
+    out[less] = hashes.first(h[less] + 1)
+    return out
+
+
+def _same_key(spec: MapSpec, table: pa.Table, wanted: list[pa.Array], at: Ints) -> Bools:
+    """Whether entries have the look-up keys that are wanted."""
+    if not wanted:
+        return np.ones(len(at), np.bool_)
     held = all_parts([column(table, n) for n in spec.lookup])
-    return equal(held, [p.take(pa.array(which)) for p in wanted])
+    return equal(held, [p.take(pa.array(at)) for p in wanted])
 
 
 def _first(
-    spec: MapSpec, table: pa.Table, settled: pa.Array, k: int, more: Bools
+    spec: MapSpec, table: pa.Table, settled: Bools, k: int, more: Bools
 ) -> tuple[pa.Table, Bools]:
     """The entries that hold the first k rows of each group, and which groups are answered."""
     at = np.asarray(column(table, INDEX))
-    sure = np.asarray(settled)
     counts = np.asarray(column(table, spec.count))
-    live = sure & (counts != 0)
+    live = settled & (counts != 0)
     rows = np.where(live, np.maximum(counts, 0), 0)
     total = np.cumsum(rows)
-    starts = np.searchsorted(at, np.arange(len(more)), "left")
-    before = np.where(starts > 0, np.append(0, total)[starts], 0)
-    reached = total - before[at] if len(at) else total
-    needed = live & (reached - rows < k)
-    have = np.zeros(len(more), np.int64)
-    np.add.at(have, at, rows)
-    return table.filter(pa.array(needed)), (have >= k) | ~more
+    upto = np.append(0, total)[np.searchsorted(at, np.arange(len(more) + 1), "left")]
+    have = np.diff(upto)
+    needed = live & (total - upto[at] - rows < k)
+    kept = table if needed.all() else table.filter(pa.array(needed))
+    return kept, (have >= k) | ~more

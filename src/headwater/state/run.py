@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -66,7 +66,7 @@ class MapSpec:
             "the first ring column counts rows"
         )
 
-    @property
+    @cached_property
     def keys(self) -> list[str]:
         """The key columns in the order that entries are sorted by."""
         first = [*self.lookup, *(o.column for o in self.order)]
@@ -86,7 +86,7 @@ class MapSpec:
         """Whether a look-up key has one entry at most."""
         return set(self.lookup) == {n for n, _ in self.key}
 
-    @property
+    @cached_property
     def schema(self) -> pa.Schema:
         """The columns of a run, as they are stored."""
         types = {**dict(self.key), **dict(self.ring)}
@@ -152,23 +152,28 @@ class Run:
 
     def take(self, rows: Ints, names: list[str] | None = None) -> pa.Table:
         """Some rows, in the order asked for."""
-        owner = np.searchsorted(self.hashes.starts, rows, "right") - 1
-        pieces: list[pa.Table] = []
-        places: list[Ints] = []
-        for i in np.unique(owner):
-            mine = np.flatnonzero(owner == i)
-            batch = self.segments[i].batch
-            table = pa.Table.from_batches([batch if names is None else batch.select(names)])
-            pieces.append(table.take(pa.array(rows[mine] - self.hashes.starts[i])))
-            places.append(mine)
+        if len(self.segments) == 1:
+            return self._taken(0, rows, names)
+        if (rows[1:] < rows[:-1]).any():
+            order = np.argsort(rows, kind="stable")
+            back = np.empty_like(order)
+            back[order] = np.arange(len(order))
+            return self.take(rows[order], names).take(pa.array(back))
+        cuts = np.searchsorted(rows, self.hashes.starts)
+        pieces = [
+            self._taken(i, rows[a:b] - self.hashes.starts[i], names)
+            for i, (a, b) in enumerate(pairwise(cuts))
+            if b > a
+        ]
         if not pieces:
-            empty = self.segments[0].batch.schema.empty_table()
-            return empty if names is None else empty.select(names)
-        if len(pieces) == 1:
-            return pieces[0]
-        back = np.argsort(np.concatenate(places), kind="stable")
-        whole = pa.concat_tables(pieces)
-        return whole if (back[1:] > back[:-1]).all() else whole.take(pa.array(back))
+            return self._taken(0, rows, names)
+        return pieces[0] if len(pieces) == 1 else pa.concat_tables(pieces)
+
+    def _taken(self, segment: int, rows: Ints, names: list[str] | None) -> pa.Table:
+        """Some rows of a segment, counted from its beginning."""
+        batch = self.segments[segment].batch
+        table = pa.Table.from_batches([batch if names is None else batch.select(names)])
+        return table.take(pa.array(rows))
 
     def tables(self, low: int = LEAST, high: int = MOST) -> Iterator[pa.Table]:
         """The entries whose hash is in [low, high), a segment at a time, not copied."""

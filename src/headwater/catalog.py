@@ -1,0 +1,168 @@
+"""What a database was told: its sources and views, as plain data in the log.
+
+Queries are kept as their text and as the term that was read from it; the program is compiled from the terms, in the
+order in which the views were defined, and must come out with the maps that are on disk.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from headwater.calculus.parse import parse
+from headwater.calculus.terms import Call, Field, For, Num, Record, Rel, Sng, Term, Var, subterms
+from headwater.calculus.text import show
+from headwater.calculus.types import INT, MapType, RecordType, bag
+from headwater.compiler.materialize import map_of
+from headwater.compiler.program import Map
+from headwater.compiler.strata import Compiler
+from headwater.errors import StateError
+from headwater.language.functions import DEFINED
+from headwater.language.schema import columns, sql_name
+
+SOURCE, VIEW, SETTINGS, APPLIED = "source:", "view:", "settings", "applied:"
+"""How the facts of a version are called."""
+
+
+@dataclass(frozen=True)
+class SourceDef:
+    """A declared input."""
+
+    name: str
+    ddl: str
+    key: tuple[str, ...] = ()
+    static: bool = False
+    retain: bool = True
+    strict: bool = True
+    path: str | None = None
+    format: str | None = None
+    options: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def row(self) -> RecordType:
+        return columns(self.ddl)
+
+    @property
+    def type(self) -> MapType:
+        return bag(self.row)
+
+
+@dataclass(frozen=True)
+class ViewDef:
+    """A declared view: the text that was given, the term that was read, and how it is kept."""
+
+    name: str
+    text: str
+    language: str
+    term: str
+    ddl: str
+    strategy: str
+    place: int
+    created: int
+    functions: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def type(self) -> MapType:
+        return bag(columns(self.ddl))
+
+
+@dataclass
+class Catalog:
+    """The sources and views of a version."""
+
+    sources: dict[str, SourceDef] = field(default_factory=dict)
+    views: dict[str, ViewDef] = field(default_factory=dict)
+
+    @staticmethod
+    def read(facts: dict[str, Any]) -> Catalog:
+        """The catalog in a version's facts."""
+        out = Catalog()
+        for key, value in facts.items():
+            if key.startswith(SOURCE):
+                out.sources[value["name"]] = SourceDef(**{**value, "key": tuple(value["key"])})
+            elif key.startswith(VIEW):
+                out.views[value["name"]] = ViewDef(**value)
+        out.views = dict(sorted(out.views.items(), key=lambda v: v[1].place))
+        return out
+
+    def schemas(self) -> dict[str, MapType]:
+        """What queries may read."""
+        return {
+            **{n: s.type for n, s in self.sources.items()},
+            **{n: v.type for n, v in self.views.items()},
+        }
+
+    def compiled(self) -> Compiler:
+        """The program of all views."""
+        static = [s.name for s in self.sources.values() if s.static]
+        compiler = Compiler({n: s.row for n, s in self.sources.items()}, static)
+        for source in self.sources.values():
+            if source.retain:
+                kept = source_map(source)
+                compiler.program.maps[kept.name] = kept
+        known: dict[str, MapType] = {n: s.type for n, s in self.sources.items()}
+        for view in self.views.values():
+            compiler.view(view.name, parse(view.term, known), view.strategy)
+            known[view.name] = view.type
+        compiler.maps.created.clear()
+        return compiler
+
+    def readers(self, name: str) -> list[str]:
+        """The views that read a source or view directly."""
+        known = self.schemas()
+        out = []
+        for view in self.views.values():
+            reads = {t.name for t in subterms(parse(view.term, known)) if isinstance(t, Rel)}
+            if name in reads:
+                out.append(view.name)
+        return out
+
+
+def source_map(source: SourceDef) -> Map:
+    """The map that holds a source's rows: looked up by its key, or by the whole row."""
+    row = source.row
+    x = Var("x0", row)
+    cells = Record(tuple((n, Field(x, n)) for n, _ in row.fields))
+    term = For(x, Rel(source.name, source.type), Sng(cells, Num(1, INT)))
+    names = [n for n, _ in row.fields]
+    low = {k.lower() for k in source.key}
+    by = [i for i, n in enumerate(names) if n.lower() in low] if source.key else range(len(names))
+    note = f"the rows of {source.name}"
+    return map_of(term, list(by), None, "change", None, (), note, "source", None, names)
+
+
+def ddl_of(row: RecordType) -> str:
+    """A row type as DDL."""
+    return ", ".join(f"`{n}` {sql_name(t)}" for n, t in row.fields)
+
+
+def facts_of(item: SourceDef | ViewDef) -> tuple[str, dict[str, Any]]:
+    """The name and value of the fact that says a definition."""
+    prefix = SOURCE if isinstance(item, SourceDef) else VIEW
+    return prefix + item.name, asdict(item)
+
+
+def functions_of(term: Term) -> dict[str, str]:
+    """The Python functions that a query calls, with what tells whether they are still the same."""
+    names = {t.function for t in subterms(term) if isinstance(t, Call)}
+    return {n: DEFINED[n].fingerprint for n in sorted(names) if n in DEFINED}
+
+
+def check_functions(view: ViewDef) -> None:
+    """Raises unless the functions that a view calls are registered, and are those it was defined with."""
+    for name, mark in view.functions.items():
+        if name not in DEFINED:
+            raise StateError(
+                f"the view `{view.name}` calls the function `{name}`, which is not registered",
+                hint="define it again with @headwater.function before the database is used",
+            )
+        if DEFINED[name].fingerprint != mark:
+            raise StateError(
+                f"the function `{name}` is not the one that the view `{view.name}` was defined with",
+                hint="define the function as it was, or drop the view and define it again",
+            )
+
+
+def text_of(term: Term) -> str:
+    """A term as it is kept."""
+    return show(term)

@@ -1,0 +1,1 @@
+"""From terms to data that an engine runs: scalars, and the steps of a plan."""

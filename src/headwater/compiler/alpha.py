@@ -1,0 +1,70 @@
+"""Terms up to the names of bound variables, so that equal maps are one map.
+
+`canonical` names every bound variable by the place of its binder; `sorted_monomial` also puts the atoms and
+factors of a comprehension over inputs in an order of their own. Terms with the same form hold the same map.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+
+from headwater.calculus.terms import (
+    For,
+    Pred,
+    Rel,
+    Term,
+    Times,
+    Var,
+    binders,
+    children,
+    rebind,
+    rebuild,
+    substitute,
+)
+from headwater.calculus.text import show
+from headwater.rules.monoid import Monomial
+
+
+def canonical(term: Term) -> Term:
+    """The term with its bound variables named by place: equal up to renaming is equal after this."""
+    count = 0
+
+    def visit(t: Term) -> Term:
+        nonlocal count
+        bound = binders(t)
+        if not bound:
+            return rebuild(t, tuple(visit(c) for c in children(t)))
+        *outer, body = children(t)
+        t = rebuild(t, (*(visit(c) for c in outer), body))
+        new = tuple(Var(f"x{count + i}", b.type) for i, b in enumerate(bound))
+        count += len(bound)
+        return rebind(t, new, visit(substitute(body, dict(zip(bound, new, strict=True)))))
+
+    return visit(term)
+
+
+def sorted_monomial(m: Monomial) -> Term:
+    """A comprehension over inputs with its atoms by name and its factors by text: one form for many spellings."""
+    atoms = sorted(m.atoms, key=lambda a: a[1].name if isinstance(a[1], Rel) else "")
+    names = {v: Var(f"y{i}", v.type) for i, (v, _) in enumerate(atoms)}
+    factors = sorted((substitute(f, names) for f in once(m.factors)), key=show)
+    output = substitute(m.output, names)
+    body: Term = Times((*factors, output)) if factors else output
+    for var, source in reversed(atoms):
+        body = For(names[var], source, body)
+    return body
+
+
+def once(factors: Iterable[Term]) -> list[Term]:
+    """Filters said once: [e] · [e] = [e]."""
+    seen: list[Term] = []
+    for f in factors:
+        if not (isinstance(f, Pred) and f in seen):
+            seen.append(f)
+    return seen
+
+
+def digest(*parts: str) -> str:
+    """A short name for some text."""
+    return hashlib.sha256("\x00".join(parts).encode()).hexdigest()[:10]

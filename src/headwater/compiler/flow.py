@@ -1,0 +1,182 @@
+"""One statement in the making: the columns that a row has so far, and the steps that gave them.
+
+A `Flow` starts with the columns of a change. `column` binds a term to a column as soon as all that it reads is
+there; `join` looks up a block of other atoms, kept as a map that is keyed by what the rest of the statement
+still reads and in which everything else is summed away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from headwater.calculus.check import type_of
+from headwater.calculus.scalars import common_type
+from headwater.calculus.terms import (
+    Call,
+    Const,
+    Field,
+    Num,
+    Pred,
+    Term,
+    Unbox,
+    Var,
+    children,
+    variables,
+)
+from headwater.calculus.types import BIGINT, DOUBLE, INT, Base, KeyType, RecordType, is_key, unboxed
+from headwater.compiler.program import Bind, Filter, Step
+from headwater.compiler.scalar import scalar
+from headwater.errors import NotIncremental
+
+
+@dataclass(frozen=True)
+class Link:
+    """An equality between a block and what is known already; `null_safe` is `<=>`."""
+
+    inner: Term
+    outer: Term
+    null_safe: bool
+
+
+class Flow:
+    """The columns and steps of a statement so far."""
+
+    def __init__(self) -> None:
+        self.known: set[Var] = set()
+        self.columns: dict[Term, str] = {}
+        self.steps: list[Step] = []
+
+    def bind_row(self, var: Var) -> None:
+        """The columns of a change's row."""
+        assert isinstance(var.type, RecordType)
+        self.known.add(var)
+        for name, _ in var.type.fields:
+            self.columns[Field(var, name)] = f"{var.name}.{name}"
+
+    def reads(self, term: Term) -> bool:
+        """Whether everything that a term reads is there."""
+        return variables(term) <= self.known
+
+    def column(self, term: Term) -> str:
+        """The column that holds a term, bound by a step if there is none yet."""
+        found = self.columns.get(term)
+        if found is None:
+            found = f"b{len(self.steps)}"
+            self.steps.append(Bind(found, scalar(term, self.columns)))
+            self.columns[term] = found
+        return found
+
+    def filter(self, condition: Term) -> None:
+        """Keeps the rows for which a condition is true."""
+        self.steps.append(Filter(scalar(condition, self.columns)))
+
+    def ring(self, factors: Sequence[Term]) -> list[str]:
+        """The columns whose product is a product of filters and numbers."""
+        conditions: list[Term] = []
+        values: list[Term] = []
+        for f in factors:
+            match f:
+                case Pred(e):
+                    conditions.append(e)
+                case Num(1):
+                    pass
+                case Num(value, t) if t == INT:
+                    values.append(Const(value, BIGINT))
+                case Unbox(e):
+                    values.append(e)
+                case _:
+                    raise NotIncremental(
+                        "VALUE",
+                        f"`{f}` is no number of a row",
+                        hint="sum a column or an expression",
+                    )
+        # unbox(NULL) is 0, so a filter that only says that the value is there says nothing more.
+        conditions = [c for c in conditions if not _says_present(c, values)]
+        terms = [value_or_zero(v) for v in values]
+        if conditions:
+            test = conditions[0] if len(conditions) == 1 else Call("and", tuple(conditions))
+            first = terms[0] if terms else Const(1, BIGINT)
+            chosen = Call("case", (test, first, zero_of(type_of(first))))
+            terms = [chosen, *terms[1:]]
+        return [self.column(t) for t in terms]
+
+
+def _says_present(condition: Term, values: Sequence[Term]) -> bool:
+    match condition:
+        case Call("is_not_null", (e,)):
+            return e in values
+    return False
+
+
+def zero_of(t: KeyType) -> Const:
+    """0 in a type of numbers."""
+    assert isinstance(t, Base)
+    return Const(0.0 if t.name in ("float", "double") else 0, t)
+
+
+def value_or_zero(value: Term) -> Term:
+    """A number as a summand: NULL adds nothing; small integers and floats are widened."""
+    t = type_of(value)
+    ring = unboxed(t)
+    if ring is None:
+        raise NotIncremental("VALUE", f"`{value}` is no number", hint="sum numbers")
+    wide: Base | None = {"tinyint": BIGINT, "smallint": BIGINT, "int": BIGINT, "float": DOUBLE}.get(
+        t.name
+    )
+    if wide is not None:
+        value, t = Call("cast", (value,), wide), wide
+    if isinstance(value, Const):
+        return value
+    return Call("coalesce", (value, zero_of(t)))
+
+
+def links_of(filters: Iterable[Term], block: set[Var], known: set[Var]) -> dict[Term, Link]:
+    """The equalities among filters that tie a block to what is known, both sides in one type."""
+    found: dict[Term, Link] = {}
+    for f in filters:
+        match f:
+            case Call("=" | "<=>" as op, (a, b)):
+                for inner, outer in ((a, b), (b, a)):
+                    if _only(inner, block) and _only(outer, known):
+                        t = common_type(type_of(inner), type_of(outer))
+                        if t is not None and is_key(t):
+                            found[f] = Link(as_type(inner, t), as_type(outer, t), op == "<=>")
+                            break
+    return found
+
+
+def _only(term: Term, some: set[Var]) -> bool:
+    reads = variables(term)
+    return bool(reads) and reads <= some
+
+
+def as_type(term: Term, t: KeyType) -> Term:
+    """The term in a type."""
+    return term if type_of(term) == t else Call("cast", (term,), t)
+
+
+def parts_of(term: Term, block: set[Var]) -> list[Term]:
+    """The largest sub-terms that read the block and nothing else."""
+    reads = variables(term)
+    if not reads & block:
+        return []
+    if reads <= block and is_key(type_of(term)) and not isinstance(term, Var):
+        return [term]
+    return list(dict.fromkeys(p for c in children(term) for p in parts_of(c, block)))
+
+
+def connected(atoms: Sequence[Var], filters: Iterable[Term]) -> list[list[Var]]:
+    """The atoms in blocks that equalities hold together."""
+    group: dict[Var, int] = {v: i for i, v in enumerate(atoms)}
+    for f in filters:
+        if isinstance(f, Call) and f.function in ("=", "<=>"):
+            sides = [variables(a) & group.keys() for a in f.args]
+            if all(sides):
+                met = {group[v] for side in sides for v in side}
+                for v, g in group.items():
+                    group[v] = min(met) if g in met else g
+    blocks: dict[int, list[Var]] = {}
+    for v, g in group.items():
+        blocks.setdefault(g, []).append(v)
+    return list(blocks.values())

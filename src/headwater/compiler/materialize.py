@@ -1,0 +1,478 @@
+"""Recursive materialization: which maps a map's deltas look up, and the statements that keep it.
+
+    Δ of a map is a sum of monomials (rules.delta, then normalize). In each, take away the changed atoms;
+    what remains falls into blocks that equalities hold together; each block is a map of its own, keyed by
+    what the rest reads, with everything else summed away, and is maintained in the same way.
+
+Equal blocks, up to the names of variables, are one map for all views. With the strategy `first-order` a block is
+a single atom, so that only the inputs are arranged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from headwater.calculus.check import type_of
+from headwater.calculus.terms import (
+    Add,
+    Call,
+    Field,
+    Neg,
+    Num,
+    Pred,
+    Record,
+    Rel,
+    Sng,
+    Term,
+    Times,
+    Unbox,
+    Var,
+    Zero,
+    change_name,
+    fresh,
+    relations,
+    substitute,
+    variables,
+)
+from headwater.calculus.text import show
+from headwater.calculus.types import (
+    INT,
+    KeyType,
+    MapType,
+    ProductType,
+    RecordType,
+    RingType,
+    is_scalar,
+)
+from headwater.compiler.alpha import canonical, digest, once, sorted_monomial
+from headwater.compiler.flow import Flow, Link, connected, links_of, parts_of
+from headwater.compiler.program import WEIGHT, Lookup, Map, Program, Statement
+from headwater.errors import NotIncremental
+from headwater.rules.delta import delta
+from headwater.rules.monoid import Monomial, monomial
+from headwater.rules.normalize import normalize
+
+ONE = Num(1, INT)
+CHANGE = change_name("")
+BASE = "base"
+"""How the names of maps begin that are kept from the inputs alone."""
+
+
+@dataclass
+class Relations:
+    """What is known of the relations that maps read: their rows, their stratum, and whether they never change."""
+
+    rows: dict[str, RecordType] = field(default_factory=dict)
+    levels: dict[str, int] = field(default_factory=dict)
+    static: set[str] = field(default_factory=set)
+
+
+class NoSuchMap(Exception):
+    """A statement would look up a map that is not kept."""
+
+
+class Materializer:
+    """The maps of a program, and the statements that keep them."""
+
+    def __init__(self, program: Program, relations: Relations):
+        self.program, self.relations = program, relations
+        self.created: list[Map] = []
+        self.decisions: list[str] = []
+        self.frozen = False
+        self._statements: dict[tuple[str, frozenset[str]], list[Statement]] = {}
+
+    # --- maps ---------------------------------------------------------------------------------------------
+
+    def keep(
+        self,
+        term: Term,
+        lookup: Sequence[int],
+        *,
+        strategy: str,
+        route: Sequence[int] | None = None,
+        kind: str = "change",
+        order: int | None = None,
+        extra: Sequence[tuple[str, RingType]] = (),
+        note: str = "",
+    ) -> Map:
+        """The map that holds a term, a sum of monomials with one key record; made unless there is one."""
+        made = map_of(term, lookup, route, kind, order, extra, note, strategy, self.relations)
+        known = self.program.maps.get(made.name)
+        if known is not None:
+            return known
+        if self.frozen:
+            raise NoSuchMap(made.name)
+        for _, m in summands(normalize(term)):
+            checked(m)
+        self.program.maps[made.name] = made
+        for name in sorted(set(made.reads) - self.relations.static):
+            self.statements(made, {name})  # makes the maps that these look up
+        self.created.append(made)  # after those that it is computed from
+        return made
+
+    def statements(self, target: Map, changed: Iterable[str]) -> list[Statement]:
+        """How the changes of some relations, all at once, change a map."""
+        names = frozenset(changed) & set(target.reads)
+        key = target.name, names
+        if key not in self._statements:
+            strategy = "first-order" if target.name.startswith(BASE) else "recursive"
+            terms = summands(normalize(delta(target.term, names))) if names else []
+            self._statements[key] = [
+                self._statement(target, sign, m, strategy) for sign, m in terms
+            ]
+        return self._statements[key]
+
+    def filling(self, target: Map) -> list[Statement]:
+        """How a map is computed when it is new: of each monomial one atom is read whole, the rest is looked up."""
+        strategy = "first-order" if target.name.startswith(BASE) else "recursive"
+        out = []
+        for sign, m in summands(normalize(target.term)):
+            names = [s.name if isinstance(s, Rel) else "" for _, s in m.atoms]
+            place = next((i for i, n in enumerate(names) if n not in self.relations.static), 0)
+            atoms = [
+                (v, Rel(change_name(names[i]), s.type) if i == place and isinstance(s, Rel) else s)
+                for i, (v, s) in enumerate(m.atoms)
+            ]
+            changed = Monomial(tuple(atoms), m.factors, m.output)
+            out.append(self._statement(target, sign, changed, strategy))
+        return out
+
+    def at_once(self, target: Map, changed: Iterable[str]) -> list[Statement] | None:
+        """The same, with the maps that are kept; None if they are not enough."""
+        self.frozen = True
+        try:
+            return self.statements(target, changed)
+        except NoSuchMap:
+            return None
+        finally:
+            self.frozen = False
+
+    # --- statements -----------------------------------------------------------------------------------------
+
+    def _statement(self, target: Map, sign: int, m: Monomial, strategy: str) -> Statement:
+        m = checked(m)
+        changed = [(v, s) for v, s in m.atoms if _is_change(s)]
+        rest = [v for v, s in m.atoms if not _is_change(s)]
+        sources = dict(m.atoms)
+        (driver, drives), *others = changed
+        filters = [f.condition for f in m.factors if isinstance(f, Pred)]
+        scale = [f for f in m.factors if not isinstance(f, Pred)]
+        key, values = output_of(m.output)
+        rings = [[*scale, *v] for v in values]
+        blocks = connected(rest, filters) if strategy == "recursive" else [[v] for v in rest]
+        waiting = [([v], True) for v, _ in others] + [(b, False) for b in blocks]
+
+        flow = Flow()
+        flow.bind_row(driver)
+        weights: list[list[str]] = [[WEIGHT] for _ in rings]
+        changes: list[Statement] = []
+        pending = list(dict.fromkeys(filters))
+        while True:
+            for f in [f for f in pending if flow.reads(f)]:
+                flow.filter(f)
+                pending.remove(f)
+            if not waiting:
+                break
+            block, is_change = _next(waiting, pending, flow.known)
+            waiting.remove((block, is_change))
+            inside = set(block)
+            links = links_of(pending, inside, flow.known)
+            within = [f for f in pending if variables(f) <= inside]
+            pending = [f for f in pending if f not in within and f not in links]
+            absorbed = [_absorbed(ring, inside) for ring in rings]
+            rings = [
+                [f for f in ring if f not in a] for ring, a in zip(rings, absorbed, strict=True)
+            ]
+            reading = [*pending, *key, *(f for ring in rings for f in ring)]
+            needed = list(dict.fromkeys(p for t in reading for p in parts_of(t, inside)))
+            atoms = tuple((v, sources[v]) for v in block)
+            joined = self._join(
+                flow, atoms, within, list(links.values()), needed, absorbed, is_change
+            )
+            changes.extend(joined.changes)
+            flow.known |= inside
+            for w, a in zip(weights, joined.weights, strict=True):
+                w.append(a)
+        for ring, w in zip(rings, weights, strict=True):
+            w.extend(flow.ring(ring))
+        columns = tuple(flow.column(k) for k in key)
+        read = _columns_read(flow, [*columns, *(c for w in weights for c in w)])
+        assert isinstance(driver.type, RecordType)
+        given = [(n, f"{driver.name}.{n}") for n, _ in driver.type.fields]
+        return Statement(
+            target,
+            _unchanged(drives),
+            tuple((n, c) for n, c in given if c in read),
+            tuple(flow.steps),
+            columns,
+            tuple(tuple(w) for w in weights),
+            sign,
+            tuple(changes),
+        )
+
+    def _join(
+        self,
+        flow: Flow,
+        atoms: tuple[tuple[Var, Term], ...],
+        within: list[Term],
+        links: list[Link],
+        needed: list[Term],
+        absorbed: list[list[Term]],
+        is_change: bool,
+    ) -> _Joined:
+        """Looks up a block; its map is made if need be."""
+        by_inner = {link.inner: link for link in reversed(links)}
+        guards = [Call("is_not_null", (k.inner,)) for k in by_inner.values() if not k.null_safe]
+        part = block_term(atoms, [*within, *guards], list(by_inner), needed, absorbed)
+        strategy = "recursive" if len(atoms) > 1 else "either"
+        names = [part.keys[i] for i in by_inner]
+        places = [int(n[1:]) for n in names]
+        changes: tuple[Statement, ...] = ()
+        if is_change:
+            term = substitute(part.term, {s: _old(s) for _, s in atoms})
+            into = map_of(term, places, None, "change", None, (), "", "change", self.relations)
+            made = summands(normalize(part.term))
+            changes = tuple(self._statement(into, s, m, "first-order") for s, m in made)
+        else:
+            into = self.keep(part.term, places, strategy=strategy)
+        probes = []
+        for name in into.lookup:
+            inner = next(i for i in by_inner if part.keys[i] == name)
+            probes.append((flow.column(by_inner[inner].outer), by_inner[inner].null_safe))
+        stem = f"j{len(flow.steps)}"
+        brings = []
+        for term, column in part.keys.items():
+            if term in needed or len(links) > len(by_inner):
+                brings.append((column, f"{stem}.{column}"))
+                flow.columns.setdefault(term, f"{stem}.{column}")
+        used = dict.fromkeys(part.rings)
+        weights = tuple((r, f"{stem}.{r}") for r in used)
+        flow.steps.append(
+            Lookup(
+                into.name,
+                tuple(p for p, _ in probes),
+                tuple(s for _, s in probes),
+                tuple(brings),
+                weights,
+                is_change,
+            )
+        )
+        flow.known |= {v for v, _ in atoms}
+        for link in links:  # a column that two things are equal to is looked up by one of them
+            if by_inner[link.inner] is not link:
+                op = "<=>" if link.null_safe else "="
+                flow.filter(Call(op, (link.inner, link.outer)))
+        return _Joined([f"{stem}.{r}" for r in part.rings], changes)
+
+
+@dataclass(frozen=True)
+class _Joined:
+    weights: list[str]
+    changes: tuple[Statement, ...]
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block as a map's term, with the column of each key term and the ring column of each component."""
+
+    term: Term
+    keys: dict[Term, str]
+    rings: list[str]
+
+
+def block_term(
+    atoms: tuple[tuple[Var, Term], ...],
+    filters: Sequence[Term],
+    links: Sequence[Term],
+    needed: Sequence[Term],
+    absorbed: Sequence[Sequence[Term]],
+) -> Block:
+    """for atoms collect [filters] · {keys ↦ ⟨1, what is absorbed⟩}, in an order that does not depend on names."""
+    ordered = sorted(atoms, key=lambda a: a[1].name if isinstance(a[1], Rel) else "")
+    names: dict[Var, Term] = {v: Var(f"y{i}", v.type) for i, (v, _) in enumerate(ordered)}
+
+    def text(t: Term) -> str:
+        return show(substitute(t, names))
+
+    keys = sorted(dict.fromkeys((*links, *needed)), key=text)
+    products = [Times(tuple(a)) if len(a) > 1 else a[0] if a else ONE for a in absorbed]
+    parts = [ONE, *sorted({p for p in products if p != ONE}, key=text)]
+    rings = {p: f"r{i}" for i, p in enumerate(parts)}
+    key = Record(tuple((f"k{i}", k) for i, k in enumerate(keys)))
+    value = Record(tuple((r, p) for p, r in rings.items()))
+    m = Monomial(tuple(ordered), tuple(once(Pred(f) for f in filters)), Sng(key, value))
+    columns = {k: f"k{i}" for i, k in enumerate(keys)}
+    return Block(canonical(sorted_monomial(m)), columns, [rings[p] for p in products])
+
+
+def map_of(
+    term: Term,
+    lookup: Sequence[int],
+    route: Sequence[int] | None,
+    kind: str,
+    order: int | None,
+    extra: Sequence[tuple[str, RingType]],
+    note: str,
+    strategy: str,
+    known: Relations | None = None,
+    names: Sequence[str] = (),
+) -> Map:
+    """A map with the columns of its term; its name says what it holds and how it is searched."""
+    t = type_of(term)
+    fields = key_fields(t)
+    key = tuple((f"k{i}", f) for i, (_, f) in enumerate(fields))
+    ring = (*ring_columns(t), *extra)
+    by = tuple(f"k{i}" for i in lookup)
+    to = by if route is None else tuple(f"k{i}" for i in route)
+    reads = sorted(r for r in _inputs(term))
+    described = (show(term), ",".join(by), ",".join(to), kind, str(order), str(extra))
+    stem = BASE if strategy == "first-order" else "m"
+    return Map(
+        f"{stem}{digest(*described)}",
+        term,
+        key,
+        ring,
+        by,
+        to,
+        kind,
+        "" if order is None else f"k{order}",
+        max((known.levels.get(r, 0) for r in reads), default=0) if known else 0,
+        tuple(reads),
+        note,
+        tuple(names),
+    )
+
+
+def key_fields(t: MapType | RingType) -> list[tuple[str, KeyType]]:
+    """The columns of a map's key; a value without a key has none."""
+    if not isinstance(t, MapType):
+        return []
+    if isinstance(t.key, RecordType):
+        return list(t.key.fields)
+    return [("value", t.key)]
+
+
+def ring_columns(t: MapType | RingType) -> tuple[tuple[str, RingType], ...]:
+    """The ring columns of a map; the first counts rows."""
+    value = t.value if isinstance(t, MapType) else t
+    if isinstance(value, ProductType):
+        return tuple((f"r{i}", f) for i, (_, f) in enumerate(value.fields))
+    assert is_scalar(value), value
+    return (("r0", value),)
+
+
+def summands(term: Term) -> list[tuple[int, Monomial]]:
+    """The monomials of a term in normal form, each with its sign; a bare relation is one over its rows."""
+    match term:
+        case Add(terms):
+            return [s for t in terms for s in summands(t)]
+        case Neg(inner):
+            return [(-sign, m) for sign, m in summands(inner)]
+        case Zero():
+            return []
+    m = monomial(term)
+    if isinstance(m.output, Rel):
+        row = Var(fresh("r", {v.name for v, _ in m.atoms}), type_of(m.output).key)
+        m = Monomial((*m.atoms, (row, m.output)), m.factors, Sng(row, ONE))
+    return [(1, m)]
+
+
+def checked(m: Monomial) -> Monomial:
+    """The monomial, if it is over relations only; `NotIncremental` with a reason if not."""
+    for _, source in m.atoms:
+        if not isinstance(source, Rel):
+            raise NotIncremental(
+                "CORRELATED",
+                f"`{source}` is read for every row of what stands before it",
+                hint="join on an equality instead",
+            )
+    for f in (*m.factors, *_components(m.output)):
+        if not isinstance(f, (Pred, Unbox, Num)) or not _is_plain(f):
+            raise NotIncremental(
+                "SUBQUERY",
+                f"`{f}` is a subquery or an outer, semi or anti join, which are not maintained yet",
+                hint="write an inner join, or aggregate in a view of its own and join",
+            )
+    return m
+
+
+def _is_plain(term: Term) -> bool:
+    """Whether a factor reads rows only, not relations."""
+    return not _inputs(term)
+
+
+def _components(output: Term) -> list[Term]:
+    _, values = output_of(output)
+    return [f for v in values for f in v]
+
+
+def cells_of(key: Term) -> list[Term]:
+    """The columns of a key: the fields of a record, or the key itself."""
+    if isinstance(key, Record):
+        return [k for _, k in key.fields]
+    t = type_of(key)
+    return [Field(key, n) for n, _ in t.fields] if isinstance(t, RecordType) else [key]
+
+
+def output_of(output: Term) -> tuple[list[Term], list[list[Term]]]:
+    """The key terms of an output, and the factors of each ring component."""
+    if isinstance(type_of(output), MapType):
+        assert isinstance(output, Sng), output
+        key = cells_of(output.key)
+        value = output.value
+    else:
+        key, value = list[Term](), output
+    parts = [v for _, v in value.fields] if isinstance(value, Record) else [value]
+    return key, [_factors(p) for p in parts]
+
+
+def _factors(value: Term) -> list[Term]:
+    factors = value.factors if isinstance(value, Times) else (value,)
+    return [f for f in factors if f != ONE]
+
+
+def _absorbed(ring: Sequence[Term], block: set[Var]) -> list[Term]:
+    """The factors that a block's map can hold: those over it alone, unless numbers of others meet them."""
+    mine = [f for f in ring if (v := variables(f)) and v <= block]
+    others = [f for f in ring if f not in mine and isinstance(f, Unbox)]
+    if others and any(isinstance(f, Unbox) for f in mine):
+        return []
+    return mine
+
+
+def _next(
+    waiting: list[tuple[list[Var], bool]], pending: list[Term], known: set[Var]
+) -> tuple[list[Var], bool]:
+    """The block that most equalities tie to what is known, changes first."""
+    return max(waiting, key=lambda w: (bool(links_of(pending, set(w[0]), known)), w[1]))
+
+
+def _columns_read(flow: Flow, outputs: Iterable[str]) -> set[str]:
+    read = set(outputs)
+    for step in flow.steps:
+        match step:
+            case Lookup():
+                read |= set(step.keys)
+            case _:
+                used = step.scalar if hasattr(step, "scalar") else step.condition
+                read |= set(used.reads)
+    return read
+
+
+def _inputs(term: Term) -> set[str]:
+    return {r.name for r in relations(term)}
+
+
+def _is_change(source: Term) -> bool:
+    return isinstance(source, Rel) and source.name.startswith(CHANGE)
+
+
+def _unchanged(source: Term) -> str:
+    assert isinstance(source, Rel)
+    return source.name.removeprefix(CHANGE)
+
+
+def _old(source: Term) -> Rel:
+    assert isinstance(source, Rel)
+    return Rel(_unchanged(source), source.type)

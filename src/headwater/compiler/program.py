@@ -1,0 +1,176 @@
+"""The program of a database as data: maps that are kept, statements that change them, answers over them.
+
+A *map* holds the value of a term. A *statement* says how one changed relation changes one map: take the
+change's rows, bind and filter, look up other maps, emit (key, ring). A *stratum* says how a relation is
+answered from maps: which columns are re-read for a touched key, and what row they give. Everything here is
+plain data with scalars as text, so that any executor can run it; `engine` has two.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from headwater.calculus.terms import Term
+from headwater.calculus.types import KeyType, RecordType, RingType
+from headwater.compiler.scalar import Scalar
+
+WEIGHT = "_w"
+"""The column of a change that says how often a row is added (or taken away)."""
+
+
+@dataclass(frozen=True)
+class Map:
+    """A kept map: the term that it holds, and its columns.
+
+    `lookup` are the key columns that it is searched by, `route` those that decide which task merges an entry.
+    A *value* map is answered from, a *change* map is only looked up; `order` sorts the entries of a group.
+    """
+
+    name: str
+    term: Term
+    key: tuple[tuple[str, KeyType], ...]
+    ring: tuple[tuple[str, RingType], ...]
+    lookup: tuple[str, ...]
+    route: tuple[str, ...]
+    kind: str = "change"
+    order: str = ""
+    level: int = 0
+    reads: tuple[str, ...] = ()
+    note: str = ""
+    fields: tuple[str, ...] = ()
+    """The names of the columns of the relation whose rows it holds, where it holds those."""
+
+    @property
+    def columns(self) -> list[str]:
+        return [n for n, _ in self.key]
+
+
+@dataclass(frozen=True)
+class Bind:
+    """A new column."""
+
+    name: str
+    scalar: Scalar
+
+
+@dataclass(frozen=True)
+class Filter:
+    """Rows for which a condition is true."""
+
+    condition: Scalar
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """Every row with each entry that a map has at its key: `brings` key columns and `weights` ring columns.
+
+    `into` is a map's name, or with `change` the name of a change that is arranged for this increment only.
+    """
+
+    into: str
+    keys: tuple[str, ...]
+    matches_null: tuple[bool, ...]
+    brings: tuple[tuple[str, str], ...]
+    weights: tuple[tuple[str, str], ...]
+    change: bool = False
+
+
+Step = Bind | Filter | Lookup
+
+
+@dataclass(frozen=True)
+class Statement:
+    """How the change of one relation changes one map: for rows of Δ`drives`, steps, then key ↦ product of columns.
+
+    `changes` are the changes of other occurrences that it looks up, arranged first.
+    """
+
+    target: Map
+    drives: str
+    columns: tuple[tuple[str, str], ...]
+    steps: tuple[Step, ...]
+    key: tuple[str, ...]
+    ring: tuple[tuple[str, ...], ...]
+    sign: int = 1
+    changes: tuple[Statement, ...] = ()
+
+    @property
+    def needs(self) -> set[str]:
+        """The relations that must have changed for the statement to say anything."""
+        return {self.drives, *(c.drives for c in self.changes)}
+
+    @property
+    def reads(self) -> set[str]:
+        """The maps that it looks up."""
+        return {s.into for s in self.steps if isinstance(s, Lookup) and not s.change}
+
+
+@dataclass(frozen=True)
+class Distinct:
+    """A ring column of the group that sums over the different values of a bag."""
+
+    map: Map
+    column: str
+    counts: bool
+    """Whether it counts the values; else it adds them."""
+
+
+@dataclass(frozen=True)
+class Extreme:
+    """The smallest or largest value of a bag that is kept in order."""
+
+    map: Map
+    column: str
+    largest: bool
+    type: KeyType
+
+
+@dataclass(frozen=True)
+class Stratum:
+    """A relation answered from a group's map.
+
+    For a touched key the columns of `group` (its key, its ring) and of `extremes` make a row of components;
+    `where` and `row` over those give the row of the relation, `weight` how often. `answers` keeps the components
+    that were answered last, where they cannot be told from the group's map alone.
+    """
+
+    name: str
+    term: Term
+    type: RecordType
+    group: Map
+    distinct: tuple[Distinct, ...]
+    extremes: tuple[Extreme, ...]
+    answers: Map | None
+    always: bool
+    where: tuple[Scalar, ...]
+    row: tuple[tuple[str, Scalar], ...]
+    weight: Scalar | None
+    level: int = 0
+
+    @property
+    def maps(self) -> list[Map]:
+        """All maps of the stratum."""
+        kept = [self.group, *(d.map for d in self.distinct), *(e.map for e in self.extremes)]
+        return [*dict.fromkeys(kept), *([self.answers] if self.answers else [])]
+
+
+@dataclass(frozen=True)
+class View:
+    """A view: the stratum that answers it, or the map that holds its rows."""
+
+    name: str
+    term: Term
+    type: RecordType
+    strategy: str
+    stratum: str | None
+    map: Map | None
+    decisions: tuple[str, ...] = ()
+
+
+@dataclass
+class Program:
+    """All maps, strata and views of a database, in the order that they can be maintained in."""
+
+    maps: dict[str, Map] = field(default_factory=dict)
+    strata: dict[str, Stratum] = field(default_factory=dict)
+    views: dict[str, View] = field(default_factory=dict)

@@ -1,0 +1,600 @@
+"""Scalar terms as data that an engine runs: Spark SQL text, and a tree where Arrow means the same.
+
+`scalar(term, columns)` writes a key term over the columns of a table. Spark's own coercion is never
+relied on: operands are cast to the types that the calculus computes with, so the text has the type
+`type_of(term)` and the calculus' meaning, whatever stands around it. A number of a ring is written as
+the key it is when boxed. The tree is nested lists, `[name, type, argument, ...]`, plain JSON; it is
+None where Arrow would mean something else than Spark, and `engine/vector.py` evaluates it.
+
+    SQL      what each function is in Spark SQL, and the types that its operands are cast to
+    TREES    where a function has a tree: a condition on the types and trees of its operands
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from functools import reduce
+from typing import Any
+
+from headwater.calculus import types as ty
+from headwater.calculus.check import type_of
+from headwater.calculus.parse import parse_type
+from headwater.calculus.scalars import SCALARS, as_decimal, common_type
+from headwater.calculus.terms import (
+    Add,
+    Box,
+    Call,
+    Const,
+    Field,
+    Neg,
+    Not,
+    Num,
+    Pred,
+    Record,
+    Term,
+    Times,
+    Unbox,
+    Var,
+    Zero,
+)
+from headwater.calculus.types import Base, KeyType, RecordType, Type
+from headwater.errors import NotIncremental
+
+Types = tuple[KeyType, ...]
+Tree = Any
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """A scalar expression over the columns of a table: Spark SQL text, and a tree where Arrow means the same."""
+
+    sql: str
+    type: KeyType
+    reads: tuple[str, ...]
+    tree: Tree = None
+
+
+def scalar(term: Term, columns: Mapping[Term, str]) -> Scalar:
+    """A scalar term over a table, where `columns` says which sub-terms are columns of it."""
+    writer = _Writer(columns)
+    part = writer.write(term)
+    return Scalar(part.sql, part.type, tuple(writer.reads), part.tree)
+
+
+def to_json(s: Scalar) -> dict[str, Any]:
+    """A scalar as JSON data."""
+    return {"sql": s.sql, "type": str(s.type), "reads": list(s.reads), "tree": s.tree}
+
+
+def from_json(d: Mapping[str, Any]) -> Scalar:
+    """The scalar that `to_json` wrote."""
+    t: Any = parse_type(d["type"])
+    return Scalar(d["sql"], t, tuple(d["reads"]), d["tree"])
+
+
+# --- types, names and constants in Spark SQL ------------------------------------------------------------
+
+_SUFFIX = {"tinyint": "Y", "smallint": "S", "int": "", "bigint": "L"}
+
+
+def spark_type(t: KeyType) -> str:
+    """A type as Spark's DDL text."""
+    match t:
+        case Base():
+            return str(t)
+        case RecordType(fields):
+            inside = ", ".join(f"{column_name(n)}: {spark_type(f)}" for n, f in fields)
+            return f"struct<{inside}>"
+        case ty.Boxed(ty.MapType(key, _)):
+            return f"array<{spark_type(key)}>"
+        case _:
+            raise NotIncremental("EXPRESSION", f"Spark has no type for {t}")
+
+
+def column_name(name: str) -> str:
+    """A name in backticks."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def text(value: str) -> str:
+    """A string constant, which neither the parser nor the substitution of `${...}` changes."""
+    return "'" + "".join(map(_escaped, value)) + "'"
+
+
+def _escaped(c: str) -> str:
+    if c in "\\'":
+        return "\\" + c
+    return f"\\u{ord(c):04x}" if c == "$" or c < " " or "\x7f" <= c <= "\xa0" else c
+
+
+def literal(value: Any, t: KeyType) -> str | None:
+    """A constant of a type; None if it cannot be written."""
+    if value is None:
+        return "NULL" if str(t) == "void" else f"CAST(NULL AS {spark_type(t)})"
+    match t:
+        case RecordType(fields):
+            parts = [literal(v, f) for v, (_, f) in zip(value, fields, strict=True)]
+            if None in parts or not parts:
+                return None
+            named = zip(fields, parts, strict=True)
+            return f"named_struct({', '.join(f'{text(n)}, {p}' for (n, _), p in named)})"
+        case Base("boolean"):
+            return "TRUE" if value else "FALSE"
+        case Base("string"):
+            return text(value)
+        case Base("binary"):
+            return f"X'{value.hex()}'"
+        case Base("date"):
+            return f"DATE'{value.isoformat()}'"
+        case Base("timestamp"):
+            return f"TIMESTAMP'{tree_value(value)} UTC'"
+        case Base("timestamp_ntz"):
+            return f"TIMESTAMP_NTZ'{tree_value(value)}'"
+        case Base(name) if name in _SUFFIX:
+            return f"({value}{_SUFFIX[name]})" if value < 0 else f"{value}{_SUFFIX[name]}"
+        case Base("float" | "double" | "decimal"):
+            return f"CAST('{tree_value(value)}' AS {t})"
+        case _:
+            return None
+
+
+def tree_value(value: Any) -> Any:
+    """A constant as JSON: numbers that are not integers, dates and bytes as text."""
+    match value:
+        case float():
+            if math.isfinite(value):
+                return repr(value)
+            return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
+        case Decimal():
+            return f"{value:f}"
+        case datetime():
+            local = value.astimezone(UTC).replace(tzinfo=None) if value.tzinfo else value
+            return local.isoformat(sep=" ")
+        case date():
+            return value.isoformat()
+        case bytes():
+            return value.hex()
+        case _:
+            return value
+
+
+# --- what operands are cast to ------------------------------------------------------------------------
+
+Operands = Callable[[Types, KeyType], Types]
+
+
+def _own(types: Types, _: KeyType) -> Types:
+    return types
+
+
+def _result(types: Types, r: KeyType) -> Types:
+    return (r,) * len(types)
+
+
+def _takes(*wanted: KeyType) -> Operands:
+    """The given types, the last one for all that follow."""
+    return lambda types, _: (wanted + wanted[-1:] * len(types))[: len(types)]
+
+
+def _common(types: Types, _: KeyType) -> Types:
+    """The common type of both; decimals stay as they are where it has not room for all their digits."""
+    common = common_type(types[0], types[1])
+    assert common is not None
+    if isinstance(common, Base) and common.name == "decimal":
+        sizes = [as_decimal(t) for t in types if isinstance(t, Base) and t != ty.VOID]
+        if max(p - s for p, s in sizes) + max(s for _, s in sizes) > 38:
+            return types
+    return (common, common)
+
+
+def _numbers(types: Types, r: KeyType) -> Types:
+    """Operands in the arithmetic of the result: decimals with their own digits, else all the same."""
+    if isinstance(r, Base) and r.name == "decimal":
+        return tuple(ty.decimal(*as_decimal(t)) for t in types if isinstance(t, Base))
+    return (r,) * len(types)
+
+
+def _whole(types: Types, _: KeyType) -> Types:
+    t = types[0]
+    return types if _is(t, "decimal", "double") else (ty.BIGINT if _integral(t) else ty.DOUBLE,)
+
+
+# --- the functions in Spark SQL --------------------------------------------------------------------------
+
+Writing = Callable[..., str]
+
+
+def _infix(op: str, before: str = "") -> Writing:
+    return lambda _, *a: f"{before}({f' {op} '.join(a)})"
+
+
+def _form(form: str) -> Writing:
+    return lambda _, *a: form.format(*a)
+
+
+def _case(_: KeyType, *args: str) -> str:
+    whens = (f"WHEN {c} THEN {v}" for c, v in zip(args[:-1:2], args[1::2], strict=True))
+    return f"(CASE {' '.join(whens)} ELSE {args[-1]} END)"
+
+
+def _py_mod(r: KeyType, a: str, b: str) -> str:
+    """Python's remainder has the divisor's sign; that of its decimals has the dividend's."""
+    rest = f"({a} % {b})"
+    if _is(r, "decimal"):
+        return rest
+    return f"(CASE WHEN {_opposed(rest, b)} THEN CAST({rest} + {b} AS {spark_type(r)}) ELSE {rest} END)"
+
+
+def _py_floordiv(r: KeyType, a: str, b: str) -> str:
+    """Python divides down; its decimals divide towards zero."""
+    rest = f"({a} % {b})"
+    exact = f"(({a} - {rest}) / {b})"
+    if _is(r, "decimal"):
+        return f"CAST({exact} AS {spark_type(r)})"
+    whole = f"({a} div {b})" if _integral(r) else f"rint{exact}"
+    return f"CAST({whole} - (CASE WHEN {_opposed(rest, b)} THEN 1 ELSE 0 END) AS {spark_type(r)})"
+
+
+def _opposed(rest: str, divisor: str) -> str:
+    return f"{rest} <> 0 AND ({rest} < 0) <> ({divisor} < 0)"
+
+
+_SPACES = "".join(c for c in map(chr, range(0x3001)) if c.isspace())
+"""What str.strip takes away."""
+
+_PRESENT = "coalesce({}, raise_error('min() or max() of an empty collection'))"
+
+_CALLED: tuple[tuple[Operands, str], ...] = (
+    (_own, "abs"),
+    (_result, "greatest least coalesce"),
+    (_whole, "floor ceil"),
+    (_takes(ty.DOUBLE), "sign sqrt power"),
+    (_takes(ty.STRING), "upper lower length trim ltrim rtrim concat replace reverse"),
+    (_takes(ty.STRING), "startswith endswith contains instr"),
+    (_takes(ty.STRING, ty.INTEGER), "left right repeat substring"),
+    (_takes(ty.DATE), "year quarter month day dayofweek dayofyear weekofyear last_day datediff"),
+    (_takes(ty.DATE, ty.INTEGER), "date_add date_sub add_months"),
+    (_takes(ty.DATE, ty.STRING), "trunc"),
+    (lambda types, _: (ty.TIMESTAMP,) if types[0] == ty.DATE else types, "hour minute second"),
+    (lambda types, _: (types[0], ty.INTEGER)[: len(types)], "round"),
+)
+"""Functions that have their name in Spark too."""
+
+SQL: dict[str, tuple[Operands, Writing]] = {
+    **{name: (takes, _infix(",", name)) for takes, names in _CALLED for name in names.split()},
+    **{op: (_numbers, _infix(op)) for op in ("+", "-", "*", "%")},
+    **{op: (_common, _infix(op)) for op in ("=", "<>", "<", "<=", ">", ">=", "<=>")},
+    "/": (_takes(ty.DOUBLE), _infix("/")),
+    "div": (_takes(ty.BIGINT), _infix("div")),
+    "negate": (_own, _form("(-({}))")),
+    "and": (_takes(ty.BOOLEAN), _infix("AND")),
+    "or": (_takes(ty.BOOLEAN), _infix("OR")),
+    "not": (_takes(ty.BOOLEAN), _form("(NOT {})")),
+    "is_null": (_own, _form("({} IS NULL)")),
+    "is_not_null": (_own, _form("({} IS NOT NULL)")),
+    "case": (lambda types, r: (ty.BOOLEAN, r) * (len(types) // 2) + (r,), _case),
+    "like": (_takes(ty.STRING), _infix("LIKE")),
+    "try_cast": (_own, lambda r, a: f"TRY_CAST({a} AS {spark_type(r)})"),
+    "py_mod": (_numbers, _py_mod),
+    "py_floordiv": (_numbers, _py_floordiv),
+    "py_strip": (_takes(ty.STRING), _form(f"trim(BOTH {text(_SPACES)} FROM {{}})")),
+    "py_present": (lambda types, _: types[:1], _form(_PRESENT)),
+}
+"""How a function is written, after its operands have been cast; `cast` and `nullif` are the writer's."""
+
+
+# --- the functions that have trees -----------------------------------------------------------------------
+
+Test = Callable[[Types, KeyType, list[Tree]], bool]
+
+
+def _is(t: Type, *names: str) -> bool:
+    return isinstance(t, Base) and t.name in names
+
+
+def _integral(t: Type) -> bool:
+    return _is(t, *ty.INTEGRAL)
+
+
+def _always(types: Types, r: KeyType, trees: list[Tree]) -> bool:
+    return True
+
+
+def _alike(types: Types, r: KeyType, trees: list[Tree]) -> bool:
+    """One scalar type throughout."""
+    return isinstance(types[0], Base) and all(t == types[0] for t in types)
+
+
+def _integers(types: Types, r: KeyType, trees: list[Tree]) -> bool:
+    return all(_integral(t) and t == types[0] for t in types)
+
+
+def _sums(types: Types, r: KeyType, trees: list[Tree]) -> bool:
+    return all(_is(t, "decimal") for t in types) or (_alike(types, r, trees) and ty.is_numeric(r))
+
+
+def _products(types: Types, r: KeyType, trees: list[Tree]) -> bool:
+    """A product of decimals keeps all digits, and 256 bits hold it."""
+    a, b = types
+    if _is(a, "decimal") and _is(b, "decimal"):
+        assert isinstance(a, Base) and isinstance(b, Base) and isinstance(r, Base)
+        return a.scale + b.scale == r.scale and a.precision + b.precision < 76
+    return _alike(types, r, trees) and ty.is_numeric(r)
+
+
+def _quotients(types: Types, r: KeyType, trees: list[Tree]) -> bool:
+    """Doubles; and decimals where 256 bits hold the quotient and one digit more than the result has.
+
+    Spark rounds a quotient to 39 places and then to the result's. That is one rounding where the
+    divisor has no more digits than lie between: a quotient that is not half is further from it.
+    """
+    a, b = types
+    if not _is(a, "decimal"):
+        return types == (ty.DOUBLE, ty.DOUBLE) and r == ty.DOUBLE
+    assert isinstance(a, Base) and isinstance(b, Base) and isinstance(r, Base)
+    places = max(a.scale + b.precision - b.scale + 1, r.scale + 1, 4)
+    single = b.precision + r.scale <= 39 and r.scale >= a.scale - b.scale
+    return single and a.precision - a.scale + b.scale + places <= 76
+
+
+def _fixed(types: Types, r: KeyType, trees: list[Tree]) -> bool:
+    """All but the first operand are constants, and not NULL."""
+    return all(t[0] == "literal" and t[2] is not None for t in trees[1:])
+
+
+def _from_left(types: Types, r: KeyType, trees: list[Tree]) -> bool:
+    return _fixed(types, r, trees) and all(t[2] >= 0 for t in trees[1:])
+
+
+_TESTS: tuple[tuple[Test, str], ...] = (
+    (_always, "and or not is_null is_not_null case negate abs length concat trim ltrim rtrim"),
+    (_alike, "= <> < <= > >= <=> greatest least coalesce"),
+    (_sums, "+ -"),
+    (_products, "*"),
+    (_quotients, "/"),
+    (_integers, "% div"),
+    (_always, "year quarter month day dayofweek dayofyear weekofyear date_add date_sub datediff"),
+    (_fixed, "startswith endswith contains"),
+    (_from_left, "substring left"),
+)
+
+TREES: dict[str, Test] = {name: test for test, names in _TESTS for name in names.split()}
+"""Where the tree of a call means what Spark means. Casts, literals, columns and records are below."""
+
+
+def _cast_tree(source: KeyType, target: KeyType, tree: Tree) -> Tree:
+    """A cast that Arrow can make: between integers and decimals, to a double; NULL of any type."""
+    if source == ty.VOID:
+        return ["literal", str(target), None]
+    whole = _integral(source) and (_integral(target) or target == ty.DOUBLE)
+    exact = (_integral(source) or _is(source, "decimal")) and _is(target, "decimal")
+    if tree is not None and tree[0] == "literal" and _is(source, "decimal") and target == ty.DOUBLE:
+        return ["literal", "double", tree[2] if tree[2] is None else repr(float(tree[2]))]
+    if tree is None or not (whole or exact or (_is(source, "float") and target == ty.DOUBLE)):
+        return None
+    return ["cast", str(target), tree]
+
+
+def _plain_pattern(term: Term) -> Term:
+    """A constant pattern with escapes only where Spark wants them: before %, _ and the escape."""
+    if not isinstance(term, Const) or term.value is None:
+        return term
+    kept = ("%", "_", "\\")
+    plain = lambda m: m[0] if m[1] in kept else m[1] or "\\\\"  # noqa: E731
+    return Const(re.sub(r"(?s)\\(.?)", plain, term.value), term.type)
+
+
+def _like_tree(r: KeyType, trees: list[Tree]) -> Tree:
+    """LIKE with a constant pattern that has `%` at its ends only."""
+    subject, pattern = trees
+    if pattern[0] != "literal" or pattern[2] is None:
+        return None
+    word = pattern[2].strip("%")
+    if any(c in word for c in "%_\\"):
+        return None
+    ends = (pattern[2][:1] == "%", pattern[2][-1:] == "%")
+    name = {(False, False): "=", (False, True): "startswith", (True, False): "endswith"}
+    return [name.get(ends, "contains"), str(r), subject, ["literal", "string", word]]
+
+
+# --- the writer ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What has been written of a sub-term."""
+
+    sql: str
+    type: KeyType
+    tree: Tree
+
+    def cast(self, t: KeyType) -> _Part:
+        if self.type == t:
+            return self
+        sql = f"CAST({self.sql} AS {spark_type(t)})"
+        return _Part(sql, t, _cast_tree(self.type, t, self.tree))
+
+
+def _refused(term: Term, why: str) -> NotIncremental:
+    return NotIncremental("EXPRESSION", f"`{term}` cannot be written as an expression: {why}")
+
+
+class _Writer:
+    """One expression: its columns, and those that were read."""
+
+    def __init__(self, columns: Mapping[Term, str]):
+        self.columns = columns
+        self.reads: dict[str, None] = {}
+
+    def write(self, term: Term) -> _Part:
+        if term in self.columns:
+            return self._column(self.columns[term], type_of(term))
+        match term:
+            case Const(value, t):
+                return self._const(term, value, t)
+            case Box(inner):
+                return self.write(inner) if inner in self.columns else self._ring(inner)
+            case Record(fields) if ty.is_key(type_of(term)):
+                return self._record(tuple((n, self.write(t)) for n, t in fields))
+            case Field(Record(fields), name):
+                return self.write(dict(fields)[name])
+            case Field(inner, name) if ty.is_key(type_of(term)):
+                return self._field(self.write(inner), name, type_of(term))
+            case Call():
+                return self._call(term)
+            case Var(_, RecordType(p)) if p and all(Field(term, n) in self.columns for n, _ in p):
+                return self._record(tuple((n, self.write(Field(term, n))) for n, _ in p))
+            case _ if ty.is_scalar(type_of(term)):
+                return self._ring(term)
+            case _:
+                raise _refused(term, "it is neither a column nor computed from columns")
+
+    def _column(self, name: str, t: Type) -> _Part:
+        self.reads[name] = None
+        key: Any = t if ty.is_key(t) else ty.boxed(t)  # type: ignore[arg-type]
+        return _Part(column_name(name), key, ["column", str(key), name])
+
+    def _const(self, term: Term, value: Any, t: KeyType) -> _Part:
+        sql = literal(value, t)
+        if sql is None:
+            raise _refused(term, f"there are no constants of type {t}")
+        plain = isinstance(t, Base) and t != ty.VOID
+        return _Part(sql, t, ["literal", str(t), tree_value(value)] if plain else None)
+
+    def _record(self, fields: tuple[tuple[str, _Part], ...]) -> _Part:
+        inside = ", ".join(f"{text(n)}, {p.sql}" for n, p in fields)
+        t = RecordType(tuple((n, p.type) for n, p in fields))
+        tree = ["record", str(t), *(p.tree for _, p in fields)]
+        sql = f"named_struct({inside})" if fields else "struct()"
+        return _Part(sql, t, None if None in tree or not fields else tree)
+
+    def _field(self, record: _Part, name: str, t: KeyType) -> _Part:
+        tree = None if record.tree is None else ["field", str(t), record.tree, name]
+        return _Part(f"({record.sql}).{column_name(name)}", t, tree)
+
+    # --- calls -------------------------------------------------------------------------------------------
+
+    def _call(self, term: Call) -> _Part:
+        name, r = term.function, type_of(term)
+        if name == "nullif":
+            same = Call("=", term.args)
+            return self.write(Call("case", (same, Const(None, r), term.args[0])))
+        parts = [self.write(_plain_pattern(a) if name == "like" else a) for a in term.args]
+        if name == "cast":
+            return parts[0].cast(r)
+        if name not in SQL:
+            return _Part(f"{column_name(name)}({', '.join(p.sql for p in parts)})", r, None)
+        types = tuple(p.type for p in parts)
+        if SCALARS[name].strict and ty.VOID in types:
+            return _Part("NULL", ty.VOID, None).cast(r)
+        if name in _COMPARISONS and any(map(ty.has_box, types)):
+            raise _refused(term, "collections are not compared")
+        operands, write = SQL[name]
+        if name == "/" and _is(r, "decimal"):
+            return self._quotient(parts, r)
+        parts = [p.cast(t) for p, t in zip(parts, operands(types, r), strict=False)]
+        sql = write(r, *(p.sql for p in parts))  # to which Spark may give another type:
+        if name in ("round", "/") or term.returns is not None:
+            sql = f"CAST({sql} AS {spark_type(r)})"
+        return _Part(sql, r, _tree(name, r, parts))
+
+    def _quotient(self, parts: list[_Part], r: Base) -> _Part:
+        """a / b of decimals with the places of r, rounded once.
+
+        Spark gives a quotient of more than 38 digits the places that the dividend's digits before the
+        point leave, and 6 at least; so the dividend is cast to leave as many as r has. Where r has
+        fewer than 6, a power of ten smaller than the dividend is divided, and the quotient multiplied.
+        """
+        types = _numbers(tuple(p.type for p in parts), r)
+        a, b = (p.cast(t) for p, t in zip(parts, types, strict=True))
+        tree = _tree("/", r, [a, b])
+        assert isinstance(a.type, Base) and isinstance(b.type, Base)
+        natural: Any = SCALARS["/"].types((a.type, b.type))
+        sql, up = a.sql, max(0, 6 - r.scale)
+        if natural.scale != r.scale:
+            scale = a.type.scale + up
+            if up:
+                sql = f"({sql} * CAST('1e-{up}' AS {ty.decimal(up + 1, up)}))"
+            sql = f"CAST({sql} AS {ty.decimal(min(38, 38 - r.scale - b.type.scale + a.type.scale), scale)})"
+        sql = f"({sql} / {b.sql})"
+        if natural.scale != r.scale and up:
+            sql = f"({sql} * {10**up})"
+        return _Part(f"CAST({sql} AS {r})" if natural != r else sql, r, tree)
+
+    # --- numbers of rings -----------------------------------------------------------------------------------
+
+    def _ring(self, term: Term) -> _Part:
+        """A number of a ring, as the key that it is when boxed."""
+        key, t = self._as_key(term), type_of(term)
+        found = type_of(key)
+        if isinstance(t, ty.Exact) and found.scale < t.scale:
+            raise _refused(term, f"{found} has not room for its {t.scale} places")
+        return self.write(key).cast(ty.boxed(t))
+
+    def _as_key(self, term: Term) -> Term:
+        """A key term with the value of a number of a ring; decimals keep their own precision."""
+        if term in self.columns:
+            return Box(term)
+        t = type_of(term)
+        if not ty.is_scalar(t):
+            raise _refused(term, f"{t} is not a number")
+        one, none = Const(1, ty.BIGINT), Const(0, ty.BIGINT)
+        match term:
+            case Num(value):
+                if not isinstance(t, ty.Exact):
+                    return Const(value, ty.boxed(t))
+                digits = len(value.as_tuple().digits)
+                return Const(value, ty.decimal(max(digits, t.scale, 1), t.scale))
+            case Zero():
+                return Call("cast", (none,), ty.boxed(t))
+            case Unbox(key):
+                wide = type_of(key) if isinstance(t, ty.Exact) else ty.boxed(t)
+                value = key if type_of(key) == wide else Call("cast", (key,), wide)
+                return Call("coalesce", (value, Call("cast", (none,), wide)))
+            case Add(terms):
+                return _folded("+", [self._as_key(x) for x in terms])
+            case Neg(inner):
+                return Call("negate", (self._as_key(inner),))
+            case Pred(condition):
+                return Call("case", (condition, one, none))
+            case Not(inner) if ty.is_scalar(type_of(inner)):
+                return Call("case", (Call("=", (self._as_key(inner), none)), one, none))
+            case Times(factors):
+                return self._product(factors, t)
+            case Field(Record(fields), name):
+                return self._as_key(dict(fields)[name])
+            case _:
+                raise _refused(term, "it is neither a column nor computed from columns")
+
+    def _product(self, factors: tuple[Term, ...], t: Type) -> Term:
+        """Conditions guard the rest; a zero is zero beside whatever double."""
+        none = Const(0, ty.BIGINT)
+        tests = [f.condition for f in factors if isinstance(f, Pred)]
+        parts = [self._as_key(f) for f in factors if not isinstance(f, Pred)]
+        out = _folded("*", parts or [Const(1, ty.BIGINT)])
+        if t == ty.REAL and len(parts) > 1:
+            tests += [Call("<>", (p, none)) for p in parts]
+        if not tests:
+            return out
+        test = Call("and", tuple(tests)) if len(tests) > 1 else tests[0]
+        return Call("case", (test, out, Call("cast", (none,), type_of(out))))
+
+
+_COMPARISONS = {"=", "<>", "<", "<=", ">", ">=", "<=>", "greatest", "least"}
+
+
+def _tree(name: str, r: KeyType, parts: list[_Part]) -> Tree:
+    trees = [p.tree for p in parts]
+    if None in trees or name == "like":
+        return None if None in trees else _like_tree(r, trees)
+    known = name in TREES and TREES[name](tuple(p.type for p in parts), r, trees)
+    return [name, str(r), *trees] if known else None
+
+
+def _folded(op: str, terms: list[Term]) -> Term:
+    return reduce(lambda a, b: Call(op, (a, b)), terms)

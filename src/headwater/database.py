@@ -1,0 +1,510 @@
+"""A database: declared sources and views in a directory, changes applied to them, answers read from them.
+
+`apply` stages a change once, carries it through all maps, and commits: readers see the version before or the version
+after. A small change is carried through in this process, a large one on Spark; the statements and kernels are the same.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from headwater.calculus.check import type_of
+from headwater.calculus.terms import Term
+from headwater.calculus.types import RecordType
+from headwater.catalog import (
+    APPLIED,
+    SETTINGS,
+    Catalog,
+    SourceDef,
+    ViewDef,
+    check_functions,
+    ddl_of,
+    facts_of,
+    functions_of,
+    source_map,
+    text_of,
+)
+from headwater.compiler.materialize import key_fields
+from headwater.compiler.program import WEIGHT, View
+from headwater.compiler.strata import STRATEGIES, Compiler
+from headwater.engine import read
+from headwater.engine.answers import consolidated, merge
+from headwater.engine.backfill import Backfill
+from headwater.engine.increment import Increment
+from headwater.engine.pieces import whole
+from headwater.engine.rows import hashed
+from headwater.engine.session import Counts, Session
+from headwater.engine.spec import spec_of
+from headwater.engine.stage import Change, stage
+from headwater.engine.working import Working
+from headwater.errors import (
+    BadChange,
+    DeletesMissingRows,
+    EngineError,
+    HeadwaterError,
+    InUse,
+    NameTaken,
+    QueryError,
+    StateError,
+    UnknownName,
+)
+from headwater.handles import Commit, Source, ViewHandle
+from headwater.language.comprehension import Query
+from headwater.language.functions import DEFINED
+from headwater.language.schema import columns
+from headwater.language.sql import read_sql
+from headwater.reading import Readable
+from headwater.state.files import LocalFiles
+from headwater.state.run import column
+from headwater.state.store import Commit as StoreCommit
+from headwater.state.store import Store, StoreWriter
+
+SMALL = 300_000
+"""Changes of so many rows are carried through in this process."""
+RESERVED = (WEIGHT, "_version", "_h", "_i", "_change_type", "_commit_version", "_commit_timestamp")
+
+
+def open_database(
+    path: str | Path,
+    spark: SparkSession | None = None,
+    partitions: int | None = None,
+    keep_versions: int = 100,
+    keep_minutes: float = 0.0,
+) -> Database:
+    """Creates a database in a directory, or opens the one that is there.
+
+    `spark` is the session to use, else the active one or a local one; `partitions` how many tasks merge;
+    `keep_versions` and `keep_minutes` how much of the past stays readable.
+    """
+    return Database(Path(path), spark, partitions, keep_versions, keep_minutes)
+
+
+class Database(Readable):
+    """Sources and views in a directory; made by `headwater.open`."""
+
+    def __init__(
+        self,
+        path: Path,
+        spark: SparkSession | None,
+        partitions: int | None,
+        keep_versions: int,
+        keep_minutes: float,
+    ):
+        if path.exists() and not path.is_dir():
+            raise StateError(f"{path} is a file", hint="give a directory")
+        self.path = path.absolute()
+        self.files = LocalFiles(self.path)
+        self.store = Store(self.files, keep_versions, keep_minutes)
+        self.session = Session(spark, partitions)
+        self.execution = "auto"
+        self.several = "auto"
+        self.small = SMALL
+        self._writer: StoreWriter | None = None
+        self._since_collected = 0
+        self._load()
+
+    # --- opening and closing -------------------------------------------------------------------------------------
+
+    def _load(self) -> None:
+        snapshot = self.store.at()
+        self.version = snapshot.number
+        self.catalog = Catalog.read(snapshot.facts)
+        kept = snapshot.facts.get(SETTINGS)
+        if kept is not None:
+            self.session.adopt(kept)
+        self.compiler = self.catalog.compiled()
+        for name in self.compiler.program.maps:
+            if name not in snapshot.version.maps:
+                raise StateError(
+                    "this version of Headwater keeps other maps for the views of this database",
+                    hint="drop the views and define them again",
+                )
+
+    def _writing(self) -> StoreWriter:
+        if self._writer is None:
+            self._writer = self.store.writer()
+            if self.store.head() != self.version:
+                self._load()
+        return self._writer
+
+    def close(self) -> None:
+        """Lets another writer in. Reading goes on to work."""
+        if self._writer is not None:
+            writer, self._writer = self._writer, None
+            writer.close()
+
+    def __enter__(self) -> Database:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None
+    ) -> None:
+        with contextlib.suppress(OSError) if kind is not None else contextlib.nullcontext():
+            self.close()
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session that DataFrames of this database belong to."""
+        return self.session.user
+
+    @property
+    def sources(self) -> list[str]:
+        """The names of the sources."""
+        return list(self.catalog.sources)
+
+    @property
+    def views(self) -> list[str]:
+        """The names of the views."""
+        return list(self.catalog.views)
+
+    def __getitem__(self, name: str) -> ViewHandle | Source:
+        if name in self.catalog.views:
+            return ViewHandle(self, name)
+        if name in self.catalog.sources:
+            return Source(self, name)
+        raise self._unknown(name)
+
+    # --- declaring -------------------------------------------------------------------------------------------------
+
+    def source(
+        self,
+        name: str,
+        schema: str | StructType,
+        *,
+        key: str | list[str] | tuple[str, ...] | None = None,
+        path: str | None = None,
+        format: str | None = None,
+        options: Mapping[str, str] | None = None,
+        static: bool = False,
+        retain: bool = True,
+        strict: bool = True,
+    ) -> Source:
+        """Declares an input with its columns, as DDL or as a StructType; again with the same ones it is no change."""
+        ddl = schema if isinstance(schema, str) else _ddl(schema)
+        row = columns(ddl)
+        keys = (key,) if isinstance(key, str) else tuple(key or ())
+        made = SourceDef(
+            name, ddl_of(row), keys, static, retain, strict, path, format, dict(options or {})
+        )
+        self._check_columns(name, row, keys)
+        known = self.catalog.sources.get(name)
+        if known == made:
+            return Source(self, name)
+        self._check_name(name)
+        with self._commit(f"source {name}") as commit:
+            fact, value = facts_of(made)
+            commit.set(fact, value)
+            if retain:
+                commit.create(spec_of(source_map(made)))
+        return Source(self, name)
+
+    def _check_name(self, name: str) -> None:
+        taken = {n.lower() for n in (*self.catalog.sources, *self.catalog.views)}
+        if not name.isidentifier():
+            raise QueryError(f"`{name}` is no name", hint="use letters, digits and _")
+        if name.lower() in taken:
+            raise NameTaken(
+                f"there is a source or view `{name}` already",
+                hint="drop it first, or take another name",
+            )
+
+    def _check_columns(self, name: str, row: RecordType, key: tuple[str, ...]) -> None:
+        names = [n for n, _ in row.fields]
+        reserved = [n for n in names if n.lower() in RESERVED]
+        if not names:
+            raise QueryError(f"the source `{name}` has no columns")
+        if reserved:
+            raise QueryError(
+                f"the column name `{reserved[0]}` has a meaning already", hint="take another"
+            )
+        unknown = [k for k in key if k.lower() not in {n.lower() for n in names}]
+        if unknown:
+            raise UnknownName(
+                f"the key `{unknown[0]}` is no column of `{name}`",
+                hint=f"columns: {', '.join(names)}",
+            )
+
+    def view(self, name: str, query: str | Query | Term, *, strategy: str = "auto") -> ViewHandle:
+        """Declares a view and computes it from what is there; again with the same query it is no change."""
+        if strategy not in STRATEGIES:
+            raise QueryError(f"`{strategy}` is no strategy", hint=f"one of {', '.join(STRATEGIES)}")
+        schemas = self.catalog.schemas()
+        text, language, term = _read(query, schemas)
+        known = self.catalog.views.get(name)
+        if known is not None and (known.text, known.strategy) == (text, strategy):
+            return ViewHandle(self, name)
+        self._check_name(name)
+        self._writing()
+        row = RecordType(tuple(key_fields(type_of(term))))
+        if strategy == "recompute" and language != "sql":
+            raise QueryError("only SQL can be recomputed", hint="leave the strategy out")
+        made = ViewDef(
+            name,
+            text,
+            language,
+            text_of(term),
+            ddl_of(row),
+            strategy,
+            1 + max((v.place for v in self.catalog.views.values()), default=0),
+            self.version + 1,
+            functions_of(term),
+        )
+        self._register(made)
+        compiler = self.catalog.compiled()
+        before = dict(compiler.program.maps)
+        strata = set(compiler.program.strata)
+        view = compiler.view(name, term, strategy)
+        created = [m for n, m in compiler.program.maps.items() if n not in before]
+        with self._commit(f"view {name}") as commit:
+            fact, value = facts_of(made)
+            commit.set(fact, value)
+            for m in created:
+                commit.create(spec_of(m))
+            working = self._working(commit, compiler)
+            with self._telling():
+                if strategy == "recompute":
+                    rest = Catalog(self.catalog.sources, {**self.catalog.views, name: made})
+                    self._recompute(working, view, rest, made)
+                else:
+                    fill = Backfill(compiler, working, self.session, self.path, self._small())
+                    fill.run(compiler.maps.created, strata)
+            self._add(commit, working)
+        return ViewHandle(self, name)
+
+    def drop(self, name: str) -> None:
+        """Takes away a view, or a source that no view reads, with the maps that only it needs."""
+        if name not in self.catalog.sources and name not in self.catalog.views:
+            raise self._unknown(name)
+        readers = self.catalog.readers(name)
+        if readers:
+            raise InUse(
+                f"`{name}` is read by the view `{readers[0]}`", hint=f"drop `{readers[0]}` first"
+            )
+        self._writing()
+        rest = Catalog(
+            {n: s for n, s in self.catalog.sources.items() if n != name},
+            {n: v for n, v in self.catalog.views.items() if n != name},
+        )
+        kept = rest.compiled().program.maps
+        with self._commit(f"drop {name}") as commit:
+            for fact in (f"source:{name}", f"view:{name}"):
+                if fact in commit.base.facts:
+                    commit.set(fact, None)
+            for m in commit.base.maps:
+                if m not in kept:
+                    commit.drop(m)
+
+    # --- changing --------------------------------------------------------------------------------------------------
+
+    def apply(self, changes: Mapping[str, Any], *, id: str | None = None) -> Commit:
+        """Applies changes to sources, all at once, and gives the commit; with an `id`, only the first time."""
+        started = time.perf_counter()
+        self._writing()
+        done = self.store.at().facts.get(f"{APPLIED}{id}") if id is not None else None
+        if done is not None:
+            return Commit(done["version"], done["rows"], id=id, repeated=True, database=self)
+        self.session.counts = counts = Counts()
+        staged = {n: self._stage(n, given) for n, given in changes.items()}
+        try:
+            with self._commit("apply", id) as commit:
+                working = self._working(commit, self.compiler)
+                ignored = self._carry(working, dict(staged))
+                size = self._add(commit, working)
+                rows = {n: s.rows for n, s in staged.items()}
+                if id is not None:
+                    fact = {"version": commit.base.number + 1, "rows": rows}
+                    commit.set(f"{APPLIED}{id}", fact)
+        finally:
+            for s in staged.values():
+                for f in s.files:
+                    (self.path / f).unlink(missing_ok=True)
+        self._tidy()
+        return Commit(
+            self.version,
+            rows,
+            {n: i for n, i in ignored.items() if i},
+            time.perf_counter() - started,
+            size,
+            counts.jobs,
+            counts.exchanges,
+            counts.hops,
+            "spark" if working.on_spark else "driver",
+            id,
+            database=self,
+        )
+
+    def _stage(self, name: str, given: Any) -> Change:
+        if name not in self.catalog.sources:
+            what = (
+                "is a view; changes are applied to sources"
+                if name in self.catalog.views
+                else "is unknown"
+            )
+            raise UnknownName(
+                f"`{name}` {what}", hint=f"sources: {', '.join(self.sources) or 'none'}"
+            )
+        source = self.catalog.sources[name]
+        readers = self.catalog.readers(name) if source.static else []
+        if readers:
+            raise BadChange(
+                f"`{name}` is static, and the view `{readers[0]}` reads it",
+                hint="declare it without static=True, or fill it before the first view",
+            )
+        return stage(name, source.row, given, self.path, self.session.counts)
+
+    def _small(self) -> int:
+        """Changes of so many rows are carried through here and not on Spark."""
+        return {"driver": 1 << 62, "spark": 0}.get(self.execution, self.small)
+
+    def _carry(self, working: Working, staged: dict[str, Change]) -> dict[str, int]:
+        """Carries staged changes through all maps; how many deletions were ignored."""
+        for view in self.catalog.views.values():
+            self._register(view)
+        ignored: dict[str, int] = {}
+        with self._telling():
+            for n, change in staged.items():
+                staged[n], ignored[n] = self._checked_deletes(working, n, change)
+            increment = Increment(self.compiler, working, self.session, self.path, self._small())
+            # Here a round costs little and terms of two changes cost most; on Spark a round is a job.
+            here = sum(c.rows for c in staged.values()) <= self._small()
+            at_once = self.several == "at once" or (self.several == "auto" and not here)
+            at_once = at_once and increment.possible_at_once(staged)
+            increment.run(staged, in_sequence=not at_once)
+            for name, kept in self.compiler.program.views.items():
+                if kept.strategy == "recompute":
+                    self._recompute(working, kept, self.catalog, self.catalog.views[name])
+        return ignored
+
+    def _checked_deletes(self, working: Working, name: str, change: Change) -> tuple[Change, int]:
+        """The change if its deletions are there; without the others where the source is not strict."""
+        source = self.catalog.sources[name]
+        table = whole(change, self.path, working)
+        weights = np.asarray(column(table, WEIGHT))
+        if not source.retain or len(weights) == 0 or weights.min() >= 0:
+            return change, 0
+        net = consolidated(table)
+        weights = np.asarray(column(net, WEIGHT))
+        gone = net.filter(pa.array(weights < 0))
+        m = source_map(source)
+        names = [n for n, _ in source.row.fields]
+        keys = gone.select(names).rename_columns(m.columns)
+        keys = keys.add_column(0, "_h", hashed(keys, m.lookup))
+        found = working.before(m.name).lookup(keys, whole_key=True)
+        have = np.zeros(gone.num_rows, np.int64)
+        have[np.asarray(column(found, "_i"))] = np.asarray(column(found, "r0"))
+        short = np.asarray(column(gone, WEIGHT)) + have
+        missing = int(-short[short < 0].sum())
+        if not missing:
+            return Change.of(net), 0
+        if source.strict:
+            example = gone.select(names).slice(int(np.flatnonzero(short < 0)[0]), 1).to_pylist()[0]
+            shown = ", ".join(f"{k}={v!r}" for k, v in example.items())
+            raise DeletesMissingRows(
+                f"{missing} rows to delete from `{name}` are not there, such as ({shown})",
+                hint="delete rows as they were inserted, or declare the source with strict=False",
+            )
+        weights = weights.copy()
+        weights[weights < 0] = np.maximum(weights[weights < 0], -have)
+        place = net.schema.get_field_index(WEIGHT)
+        clipped = net.set_column(place, WEIGHT, pa.array(weights))
+        return Change.of(clipped.filter(pa.array(weights != 0))), missing
+
+    # --- committing --------------------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def _commit(self, note: str, id: str | None = None) -> Iterator[StoreCommit]:
+        writer = self._writing()
+        commit = writer.begin()
+        if SETTINGS not in commit.base.facts:
+            commit.set(SETTINGS, self.session.settings())
+            self.session.adopt(self.session.settings())
+        yield commit
+        with self._telling():
+            writer.commit(commit, {"what": note, **({"id": id} if id is not None else {})})
+        if note.startswith("apply"):
+            self.version = self.store.head()
+        else:
+            self._load()
+
+    def _working(self, commit: StoreCommit, compiler: Compiler) -> Working:
+        refs = {n: refs for n, (_, refs) in commit.base.maps.items()}
+        first = commit.generation() * read.STEPS
+        rows = compiler.relations.rows
+        return Working(compiler.program.maps, refs, self.store.runs, first, rows=rows)
+
+    def _add(self, commit: StoreCommit, working: Working) -> int:
+        """Everything that was made, to be committed; how many bytes it has."""
+        with self._telling():
+            made = working.written(self.files)
+        for name, refs in made.items():
+            commit.add(name, refs)
+        return sum(r.size for refs in made.values() for r in refs)
+
+    def _tidy(self) -> None:
+        """Compacts in the background, and lets old files go now and then."""
+        writer = self._writing()
+        writer.compact_in_background()
+        self._since_collected += 1
+        if self._since_collected >= 50:
+            self._since_collected = 0
+            self.store.collect()
+
+    @contextlib.contextmanager
+    def _telling(self) -> Iterator[None]:
+        """What goes wrong inside, in our words; nothing is committed."""
+        try:
+            yield
+        except HeadwaterError:
+            raise
+        except OverflowError as e:
+            raise EngineError(
+                f"{e}; recomputing the query would overflow too", hint="cast to a wider type"
+            ) from e
+        except OSError as e:
+            raise StateError(
+                f"the state in {self.path} could not be written: {e.strerror or e}",
+                hint="nothing was committed; make room or mend the disk, and apply the same change again",
+            ) from e
+
+    def _register(self, view: ViewDef) -> None:
+        check_functions(view)
+        for name in view.functions:
+            f = DEFINED[name]
+            self.session.register(name, f.__wrapped__, str(f.returns))
+
+    def _recompute(self, working: Working, view: View, catalog: Catalog, made: ViewDef) -> None:
+        """A view with the strategy `recompute`: its whole answer again, minus what it was."""
+        m = view.map
+        assert m is not None
+        compiler = catalog.compiled()
+        new = self._answer(working, compiler, catalog, made)
+        old = list(read.scan(compiler.program, view, working, self.session.evaluate))
+        schema = read.row_schema(view)
+        ones = pa.repeat(pa.scalar(1, pa.int64()), new.num_rows)
+        sides = [new.append_column(WEIGHT, ones).cast(schema)]
+        for t in old:
+            weights = pa.array(-np.asarray(column(t, WEIGHT)))
+            sides.append(t.set_column(len(schema) - 1, WEIGHT, weights))
+        change = consolidated(pa.concat_tables(sides)).rename_columns([*m.columns, "r0"])
+        merge(working, [], {m.name: [change]})
+
+
+def _ddl(schema: StructType) -> str:
+    return ", ".join(f"`{f.name}` {f.dataType.simpleString()}" for f in schema.fields)
+
+
+def _read(query: str | Query | Term, schemas: Any) -> tuple[str, str, Term]:
+    if isinstance(query, str):
+        return query, "sql", read_sql(query, schemas)
+    term = query.read(schemas) if isinstance(query, Query) else query
+    return text_of(term), "term", term

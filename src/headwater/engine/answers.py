@@ -1,0 +1,217 @@
+"""Merging changes into maps, and answering the groups that they touch.
+
+`merge` takes the changes of maps and adds the new entries; a bag whose different values are counted passes its
+appearances and disappearances on to its group in the same step. `components` reads for touched groups what their
+answer is computed from, before and after, and `rows` computes it: the change of the stratum's relation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headwater.calculus.types import RealType
+from headwater.compiler.program import WEIGHT, Bind, Distinct, Filter, Map, Stratum
+from headwater.compiler.strata import component_types
+from headwater.engine.rows import Scalars, changes_of, hashed
+from headwater.engine.spec import encode, ring_columns, shown, spec_of
+from headwater.engine.types import arrow_type
+from headwater.engine.working import Working
+from headwater.state.arrangement import INDEX, Arrangement, Touched, total
+from headwater.state.ordered import first_k, last_k
+from headwater.state.run import MapSpec, column, prepared
+
+CELL, TIMES = "row.", "row"
+"""How the cells of an answer and its multiplicity are called among the components."""
+Changes = Mapping[str, list[pa.Table]]
+"""Emitted rows by map."""
+
+
+def merge(working: Working, strata: Iterable[Stratum], changes: Changes) -> dict[str, pa.Table]:
+    """Adds changes to their maps; the touched groups of each stratum, by name, as their key columns."""
+    strata = list(strata)
+    working.next_round()
+    pending = {n: list(tables) for n, tables in changes.items() if any(t.num_rows for t in tables)}
+    touched: dict[str, list[pa.Table]] = {}
+    for stratum in strata:
+        bags = [*(d.map for d in stratum.distinct), *(e.map for e in stratum.extremes)]
+        for m in dict.fromkeys((stratum.group, *bags)):
+            tables = [t for t in pending.get(m.name, ()) if t.num_rows]
+            touched.setdefault(stratum.name, []).extend(tables)
+    # Strata may share a bag and even a group: each is merged once, and passes on once.
+    passes = {
+        (d.map.name, s.group.name, d.column): (d, s.group) for s in strata for d in s.distinct
+    }
+    for name in {bag for bag, _, _ in passes}:
+        tables = pending.pop(name, [])
+        moved = _merge_map(working, working.maps[name], tables, blind=False)
+        if moved is not None:
+            for (bag, group, _), (d, g) in passes.items():
+                if bag == name:
+                    pending.setdefault(group, []).append(passed_on(d, g, moved))
+    for name, tables in pending.items():
+        m = working.maps[name]
+        _merge_map(working, m, tables, blind=m.kind == "change")
+    return {s.name: different(s.group, touched[s.name]) for s in strata if touched.get(s.name)}
+
+
+def _merge_map(working: Working, m: Map, tables: list[pa.Table], blind: bool) -> Touched | None:
+    tables = [t for t in tables if t.num_rows]
+    if not tables:
+        return None
+    changes = changes_of(m, tables[0] if len(tables) == 1 else pa.concat_tables(tables))
+    entries, touched = working.now(m.name).merge(changes, blind=blind)
+    working.add(m.name, entries)
+    return touched
+
+
+def passed_on(d: Distinct, group: Map, moved: Touched) -> pa.Table:
+    """The change of a group's sum over different values, from values that came or went."""
+    old, new = (np.asarray(column(t, "r0")) > 0 for t in (moved.old, moved.new))
+    way = pa.array(new.astype(np.int64) - old.astype(np.int64))
+    item = d.map.key[len(group.key)][0]
+    arrays = {n: column(moved.keys, n) for n in group.columns}
+    for name, t in group.ring:
+        zeros = {n: pa.repeat(pa.scalar(0, a), len(way)) for n, a in ring_columns(name, t)}
+        if name == d.column and d.counts:
+            zeros[name] = way
+        elif name == d.column:
+            values = column(moved.keys, item)
+            if isinstance(t, RealType):
+                zeros = {
+                    n: pc.multiply(c, way.cast(c.type)) for n, c in encode(name, values).items()
+                }
+            else:
+                a = dict(ring_columns(name, t))[name]
+                negative = pc.if_else(pc.less(way, 0), pc.negate(values.cast(a)), values.cast(a))
+                zeros[name] = pc.if_else(pc.equal(way, 0), pa.scalar(0, a), negative)
+        arrays |= zeros
+    table = pa.table(arrays)
+    return table.filter(pc.not_equal(way, 0))
+
+
+def different(group: Map, keys: list[pa.Table]) -> pa.Table:
+    """Different keys of a group's map, with their hash."""
+    if not group.key:
+        return pa.table({"_h": pa.array([0], pa.int64())})
+    spec = MapSpec("keys", spec_of(group).key, (("_n", pa.int64()),), group.lookup)
+    table = pa.concat_tables([t.select(group.columns) for t in keys])
+    table = table.append_column("_n", pa.array(np.ones(table.num_rows, np.int64)))
+    table = table.add_column(0, "_h", hashed(table, group.lookup))
+    return total(spec, prepared(spec, table)).select(["_h", *group.columns])
+
+
+# --- answers --------------------------------------------------------------------------------------------------
+
+
+def components(working: Working, stratum: Stratum, keys: pa.Table) -> pa.Table:
+    """What the answers of touched groups are computed from: before with weight -1, after with weight 1."""
+    group = stratum.group
+    after = _current(working.now(group.name), stratum, keys, working)
+    if stratum.answers is None:
+        before = _current(working.before(group.name), stratum, keys, working)
+        return signed(stratum, [(before, -1), (after, 1)])
+    m = stratum.answers
+    found = working.before(m.name).lookup(keys)
+    names = [n for n, _ in component_types(group, stratum.extremes)]
+    before = found.select(m.columns).rename_columns(names)
+    if stratum.always and before.num_rows == 0 and keys.num_rows:
+        before = nothing(stratum)
+    return signed(stratum, [(before, -1), (after, 1)])
+
+
+def keep_answers(working: Working, stratum: Stratum, change: pa.Table) -> None:
+    """Writes down what was answered, to be taken back the next time."""
+    m = stratum.answers
+    assert m is not None
+    columns = [column(change, n) for n, _ in component_types(stratum.group, stratum.extremes)]
+    types = [spec_of(m).schema.field(n).type for n in m.columns]
+    arrays = {n: c.cast(t) for n, c, t in zip(m.columns, columns, types, strict=True)}
+    table = pa.table({**arrays, "r0": column(change, WEIGHT)})
+    entries, _ = working.now(m.name).merge(changes_of(m, table), blind=True)
+    working.add(m.name, entries)
+
+
+def _current(at: Arrangement, stratum: Stratum, keys: pa.Table, working: Working) -> pa.Table:
+    """The components of groups in a map; groups that are gone have none."""
+    group = stratum.group
+    found = at.lookup(keys)
+    index = np.asarray(column(found, INDEX))
+    live = keys.take(pa.array(index))
+    arrays = {n: column(found, n) for n in group.columns} | shown(group, found)
+    for e in stratum.extremes:
+        arrays[e.column] = _extreme(working.now(e.map.name), e.map.order, live, e.largest)
+    table = pa.table(arrays)
+    if stratum.always and table.num_rows == 0 and keys.num_rows:
+        return nothing(stratum)
+    return table
+
+
+def _extreme(at: Arrangement, item: str, keys: pa.Table, largest: bool) -> pa.Array:
+    """The smallest or largest value of each group, NULL where there is none."""
+    found = (last_k if largest else first_k)(at, keys, 1)
+    index = np.asarray(column(found, INDEX))
+    places = np.full(keys.num_rows, -1, np.int64)
+    places[index[::-1]] = np.arange(len(index), dtype=np.int64)[::-1]
+    return column(found, item).take(pa.array(places, mask=places < 0))
+
+
+def nothing(stratum: Stratum) -> pa.Table:
+    """The components of the empty bag: zeros and NULLs; what an aggregate without groups answers at first."""
+    arrays = {
+        n: pa.array([0.0 if isinstance(t, RealType) else 0], _boxed(t))
+        for n, t in stratum.group.ring
+    }
+    arrays |= {e.column: pa.array([None], arrow_type(e.type)) for e in stratum.extremes}
+    return pa.table(arrays)
+
+
+def _boxed(t: object) -> pa.DataType:
+    ((_, arrow), *_) = ring_columns("x", t)  # type: ignore[arg-type]
+    return arrow
+
+
+def signed(stratum: Stratum, sides: Sequence[tuple[pa.Table, int | pa.Array]]) -> pa.Table:
+    """Components with their weights, one weight for all of a table or one a row."""
+    types = component_types(stratum.group, stratum.extremes)
+    schema = pa.schema([*((n, arrow_type(t)) for n, t in types), (WEIGHT, pa.int64())])
+    tables = [schema.empty_table()]
+    for table, w in sides:
+        arrays = [column(table, n).cast(schema.field(n).type) for n, _ in types]
+        weights = pa.repeat(pa.scalar(w, pa.int64()), table.num_rows) if isinstance(w, int) else w
+        tables.append(pa.table([*arrays, weights], schema=schema))
+    return pa.concat_tables(tables)
+
+
+def answer_steps(stratum: Stratum) -> list[Bind | Filter]:
+    """The conditions and cells of a stratum's rows, over its components."""
+    weight = [Bind(TIMES, stratum.weight)] if stratum.weight is not None else []
+    cells = [Bind(f"{CELL}{n}", s) for n, s in stratum.row]
+    return [*(Filter(c) for c in stratum.where), *weight, *cells]
+
+
+def rows(stratum: Stratum, table: pa.Table, scalars: Scalars) -> pa.Table:
+    """The rows that components give, with their weights, added up."""
+    table = scalars(answer_steps(stratum), table)
+    weights = column(table, WEIGHT)
+    if stratum.weight is not None:
+        weights = pc.multiply(weights, column(table, TIMES).cast(pa.int64()))
+    arrays = {n: column(table, f"{CELL}{n}") for n, _ in stratum.row}
+    return consolidated(pa.table({**arrays, WEIGHT: weights}))
+
+
+def consolidated(table: pa.Table) -> pa.Table:
+    """Equal rows once, their weights added; rows of weight 0 are gone."""
+    names = [n for n in table.column_names if n != WEIGHT]
+    if table.num_rows == 0:
+        return table
+    places = tuple((f"k{i}", table.schema.field(n).type) for i, n in enumerate(names))
+    spec = MapSpec("rows", places, ((WEIGHT, pa.int64()),), tuple(n for n, _ in places))
+    renamed = table.select([*names, WEIGHT]).rename_columns([*(n for n, _ in places), WEIGHT])
+    renamed = renamed.add_column(0, "_h", hashed(renamed, spec.lookup))
+    added = total(spec, prepared(spec, renamed))
+    added = added.filter(pc.not_equal(added.column(WEIGHT), 0))
+    return added.select([*(n for n, _ in places), WEIGHT]).rename_columns([*names, WEIGHT])

@@ -1,0 +1,478 @@
+"""Rounds on Spark: one job for all statements of a round, whatever their maps and views.
+
+    pieces of changes ─► statements in one Python hop ─► (part, map, Arrow bytes) ─► one exchange ─► merge and write
+
+The first hop reads its pieces and looks up by itself, and gives for every map and part of the hash space one row of
+Arrow bytes, so that the exchange moves a few large rows of one shape. The second merges its part of every map and
+writes one file; names of runs and touched groups come back. Scalars that only Spark can evaluate cut a statement's
+first hop in two, with Spark SQL between.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from headwater.compiler.program import (
+    Bind,
+    Filter,
+    Lookup,
+    Map,
+    Program,
+    Statement,
+    Step,
+    Stratum,
+    View,
+)
+from headwater.engine.answers import answer_steps, components, keep_answers, merge, signed
+from headwater.engine.pieces import Piece, pieces_of
+from headwater.engine.read import repeated, row_schema, scan_components, view_rows
+from headwater.engine.rows import emit, hashed, in_arrow, segments, start, step
+from headwater.engine.session import Session, in_sql, plain, quoted, telling
+from headwater.engine.stage import Change
+from headwater.engine.types import arrow_type
+from headwater.engine.vector import ArrowCannot
+from headwater.engine.working import Working
+from headwater.state.files import LocalFiles
+from headwater.state.run import LEAST, MOST, RunRef, Runs
+from headwater.state.store import DATA
+
+BLOBS = "part int, name string, content binary"
+PER_PART = 1_000_000
+"""Rows that a merging task takes at most, about."""
+NO_TERM: Any = None
+
+
+class Cluster:
+    """Spark at work for one increment."""
+
+    def __init__(self, working: Working, session: Session, root: Path):
+        self.working, self.session, self.root = working, session, root
+        self.without_arrow = False
+
+    # --- a round -------------------------------------------------------------------------------------------------
+
+    def round(
+        self,
+        statements: Sequence[Statement],
+        changes: Mapping[str, Change],
+        strata: Sequence[Stratum],
+        answered: set[str],
+    ) -> dict[str, pa.Table]:
+        """Runs statements over changes and merges what they give; the touched groups of answered strata."""
+        if not statements:
+            return {}
+        self.working.on_spark = True
+        made: list[str] = []
+        total = sum(changes[n].rows for n in {s.drives for s in statements})
+        parts = max(self.session.partitions, -(-total // PER_PART))
+        names = {s.target.name for s in statements}
+        known = [slim_stratum(s) for s in strata if names & {m.name for m in s.maps}]
+        self.working.next_round()
+        try:
+            with telling("carrying a change through the views"):
+                try:
+                    frames = self._frames(statements, changes, parts, made)
+                    return self._merged(frames, known, parts, answered)
+                except Exception as e:
+                    if self.without_arrow or ArrowCannot.__name__ not in str(e):
+                        raise
+                    self.without_arrow = (
+                        True  # Spark has a value for it, or the error that it should be
+                    )
+                    frames = self._frames(statements, changes, parts, made)
+                    return self._merged(frames, known, parts, answered)
+        finally:
+            for name in made:
+                (self.root / name).unlink(missing_ok=True)
+
+    def _frames(
+        self,
+        statements: Sequence[Statement],
+        changes: Mapping[str, Change],
+        parts: int,
+        made: list[str],
+    ) -> list[DataFrame]:
+        """(part, map, bytes) of all statements, one DataFrame a hop."""
+        out = []
+        for name in dict.fromkeys(s.drives for s in statements):
+            mine = [slim(s) for s in statements if s.drives == name]
+            pieces = pieces_of(changes[name], self.root, self.session.cores, made)
+            if not pieces:
+                continue
+            quick = [s for s in mine if self._quick(s.steps)]
+            if quick:
+                out.append(
+                    self._numbers(pieces).mapInArrow(self._emitter(quick, pieces, parts), BLOBS)
+                )
+                self.session.counts.hops += 1
+            for s in mine:
+                if s not in quick:
+                    out.append(self._slow(s, pieces, parts))
+        return out
+
+    def _quick(self, steps: Iterable[Step]) -> bool:
+        return all(_in_arrow(s, self.without_arrow) for s in steps)
+
+    def _numbers(self, pieces: Sequence[Piece]) -> DataFrame:
+        return self.session.spark.range(0, len(pieces), 1, len(pieces))
+
+    def _task(self) -> Task:
+        """What a task needs to read maps."""
+        w = self.working
+        return Task(
+            str(self.root),
+            {n: slim_map(m) for n, m in w.maps.items()},
+            {n: tuple(r) for n, r in w.refs.items() if n in w.maps},
+            {n: tuple(self._on_disk(n)) for n in w.added},
+            {n: (a.spec, a.collected(a.refs, LEAST, MOST)) for n, a in w.changes.items()},
+            w.reads_new,
+            w.generation,
+        )
+
+    def _on_disk(self, name: str) -> list[RunRef]:
+        """New runs that tasks can read; what is in memory is written first."""
+        if name in self.working.entries:
+            self.working.store_memory(LocalFiles(self.root))
+        return self.working.added[name]
+
+    def _emitter(self, statements: Sequence[Statement], pieces: Sequence[Piece], parts: int) -> Any:
+        task = self._task()
+
+        def emitting(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            working = task.working()
+            for piece in _given(batches, pieces):
+                for table in piece.read(Path(task.root), working):
+                    for s in statements:
+                        rows = step(s.steps, start(s, table), working, in_arrow)
+                        yield from blobs(s.target, emit(s, rows), parts)
+
+        return emitting
+
+    def _slow(self, s: Statement, pieces: Sequence[Piece], parts: int) -> DataFrame:
+        """A statement with scalars that only Spark can evaluate: hops with Spark SQL between."""
+        task = self._task()
+        done: list[Step] = []
+        frame: DataFrame | None = None
+        todo: list[Step] = []
+        for segment in segments(s.steps):
+            many: list[Step] = [segment] if isinstance(segment, Lookup) else list(segment)
+            while many and _in_arrow(many[0], self.without_arrow):
+                todo.append(many.pop(0))
+            if many:
+                frame = self._hop(s, frame, task, pieces, done, todo)
+                binds = [x for x in many if isinstance(x, (Bind, Filter))]
+                frame = in_sql(frame, binds)
+                done, todo = [*done, *todo, *many], []
+        assert frame is not None
+        rest = tuple(todo)
+
+        def finishing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            working = task.working()
+            for batch in batches:
+                rows = step(rest, pa.Table.from_batches([batch]), working, in_arrow)
+                yield from blobs(s.target, emit(s, rows), parts)
+
+        self.session.counts.hops += 1
+        return frame.mapInArrow(finishing, BLOBS)
+
+    def _hop(
+        self,
+        s: Statement,
+        frame: DataFrame | None,
+        task: Task,
+        pieces: Sequence[Piece],
+        done: Sequence[Step],
+        todo: Sequence[Step],
+    ) -> DataFrame:
+        """The frame after some steps in Arrow, with typed columns."""
+        self.session.counts.hops += 1
+        steps = tuple(todo)
+        after = self._schema(s, [*done, *todo])
+        if frame is None:
+
+            def reading(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+                working = task.working()
+                for piece in _given(batches, pieces):
+                    for table in piece.read(Path(task.root), working):
+                        yield from _batches(step(steps, start(s, table), working, in_arrow), after)
+
+            return self._numbers(pieces).mapInArrow(reading, from_arrow_schema(after))
+
+        def going_on(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            working = task.working()
+            for batch in batches:
+                rows = step(steps, pa.Table.from_batches([batch]), working, in_arrow)
+                yield from _batches(rows, after)
+
+        return frame.mapInArrow(going_on, from_arrow_schema(after))
+
+    def _schema(self, s: Statement, steps: Sequence[Step]) -> pa.Schema:
+        """The columns after some steps, found by taking no rows through them."""
+        relation = self.working.row_schema(s.drives)
+        table = step(steps, start(s, relation.empty_table()), self.working, _typed)
+        return plain(table).schema
+
+    def _merged(
+        self,
+        frames: Sequence[DataFrame],
+        strata: Sequence[Stratum],
+        parts: int,
+        answered: set[str],
+    ) -> dict[str, pa.Table]:
+        """One exchange, and the merges; their runs are added, their touched groups given."""
+        if not frames:
+            return {}
+        whole = frames[0]
+        for frame in frames[1:]:
+            whole = whole.union(frame)
+        task = self._task()
+        wanted = {s.name for s in strata if s.name in answered}
+        sent = whole.repartitionById(parts, "part").mapInArrow(
+            _merger(task, strata, wanted), "name string, content binary"
+        )
+        counts = self.session.counts
+        counts.jobs += 1
+        counts.exchanges += 1
+        counts.hops += 1
+        touched: dict[str, list[pa.Table]] = {}
+        for row in sent.toArrow().to_pylist():
+            if row["name"] == "":
+                refs = json.loads(row["content"])
+                self.working.add_stored({n: [RunRef(**r) for r in rs] for n, rs in refs.items()})
+            else:
+                touched.setdefault(row["name"], []).append(_from_bytes(row["content"]))
+        return {n: pa.concat_tables(tables) for n, tables in touched.items()}
+
+    # --- answers of many groups ------------------------------------------------------------------------------------
+
+    def components(self, stratum: Stratum, keys: pa.Table) -> pa.Table:
+        """What touched groups are answered from, before and after; kept where the stratum keeps it."""
+        self.working.on_spark = True
+        self.working.next_round()
+        made: list[str] = []
+        pieces = pieces_of(Change.of(keys), self.root, self.session.partitions, made)
+        task, known = self._task(), slim_stratum(stratum)
+
+        def answering(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for piece in _given(batches, pieces):
+                working = task.working()
+                for table in piece.read(Path(task.root), working):
+                    found = components(working, known, table)
+                    if known.answers is not None:
+                        keep_answers(working, known, found)
+                    yield from _results({known.name: found}, working.written(LocalFiles(task.root)))
+
+        try:
+            with telling("answering the groups of a view"):
+                sent = (
+                    self._numbers(pieces)
+                    .mapInArrow(answering, "name string, content binary")
+                    .toArrow()
+                )
+        finally:
+            for name in made:
+                (self.root / name).unlink(missing_ok=True)
+        self.session.counts.jobs += 1
+        self.session.counts.hops += 1
+        tables = []
+        for row in sent.to_pylist():
+            if row["name"] == "":
+                refs = json.loads(row["content"])
+                self.working.add_stored({n: [RunRef(**r) for r in rs] for n, rs in refs.items()})
+            else:
+                tables.append(_from_bytes(row["content"]))
+        return pa.concat_tables(tables)
+
+    # --- reading ---------------------------------------------------------------------------------------------------
+
+    def frame(self, program: Program, view: View, ours: bool = False) -> DataFrame:
+        """All rows of a view as a DataFrame that reads the state when it is evaluated."""
+        mine = ours or not self.session.same_zone
+        spark = self.session.spark if mine else self.session.user
+        task, parts = self._task(), 4 * self.session.cores
+        bounds = [int(b) for b in np.linspace(LEAST, MOST - 1, parts + 1)[1:-1]]
+        cuts = [LEAST, *bounds, MOST]
+        numbers = spark.range(0, parts, 1, parts)
+        if view.map is not None:
+            m = slim_map(view.map)
+            slim_view = replace(view, term=NO_TERM, map=m)
+            shape = plain(row_schema(view).empty_table()).schema
+            schema = shape.remove(len(shape) - 1)
+
+            def scanning(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+                working = task.working()
+                for i in _numbers(batches):
+                    for table in working.now(m.name).scan(cuts[i], cuts[i + 1]):
+                        yield from _batches(repeated(view_rows(slim_view, m, table)), schema)
+
+            return numbers.mapInArrow(scanning, from_arrow_schema(schema))
+        stratum = program.strata[view.stratum or ""]
+        known = slim_stratum(stratum)
+        schema = plain(signed(stratum, [])).schema
+
+        def answering(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            working = task.working()
+            for i in _numbers(batches):
+                for table in scan_components(known, working, cuts[i], cuts[i + 1]):
+                    yield from _batches(table, schema)
+
+        found = in_sql(
+            numbers.mapInArrow(answering, from_arrow_schema(schema)), answer_steps(stratum)
+        )
+        cells = [f"{quoted('row.' + n)} AS {quoted(n)}" for n, _ in stratum.row]
+        if stratum.weight is None:
+            return found.selectExpr(*cells)
+        repeat = "explode(sequence(1, CAST(`row` AS INT))) AS _times"
+        return found.where("`row` > 0").selectExpr(*cells, repeat).drop("_times")
+
+
+# --- what runs in tasks --------------------------------------------------------------------------------------------
+
+
+class Task:
+    """The maps of an increment as a task is given them."""
+
+    def __init__(
+        self,
+        root: str,
+        maps: dict[str, Map],
+        refs: dict[str, tuple[RunRef, ...]],
+        added: dict[str, tuple[RunRef, ...]],
+        changes: dict[str, Any],
+        reads_new: bool,
+        generation: int,
+    ):
+        self.root, self.maps, self.refs, self.added = root, maps, refs, added
+        self.changes, self.reads_new, self.generation = changes, reads_new, generation
+
+    def working(self) -> Working:
+        """The maps, to read and to add to."""
+        made = Working(self.maps, self.refs, _runs(self.root), self.generation, self.added)
+        made.reads_new = self.reads_new
+        for name, (spec, table) in self.changes.items():
+            made.arrange_entries(name, spec, table)
+        return made
+
+
+@cache
+def _runs(root: str) -> Runs:
+    """Opened files, kept from one task to the next in a Python worker."""
+    return Runs(LocalFiles(root), DATA)
+
+
+def _merger(task: Task, strata: Sequence[Stratum], wanted: set[str]) -> Callable[..., Any]:
+    def merging(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        emitted: dict[int, dict[str, list[pa.Table]]] = {}
+        for batch in batches:
+            for row in batch.to_pylist():
+                mine = emitted.setdefault(row["part"], {})
+                mine.setdefault(row["name"], []).append(_from_bytes(row["content"]))
+        for changes in emitted.values():
+            working = task.working()
+            working.reads_new = True
+            touched = merge(working, strata, changes)
+            kept = {n: t for n, t in touched.items() if n in wanted}
+            yield from _results(kept, working.written(LocalFiles(task.root)))
+
+    return merging
+
+
+def _results(
+    tables: Mapping[str, pa.Table], refs: Mapping[str, list[RunRef]]
+) -> Iterator[pa.RecordBatch]:
+    """Tables by name, and with no name the runs that were written."""
+    rows = [{"name": n, "content": _bytes(t)} for n, t in tables.items()]
+    named = {n: [asdict(r) for r in rs] for n, rs in refs.items()}
+    rows.append({"name": "", "content": json.dumps(named).encode()})
+    schema = pa.schema([("name", pa.string()), ("content", pa.binary())])
+    yield pa.RecordBatch.from_pylist(rows, schema=schema)
+
+
+def blobs(target: Map, table: pa.Table, parts: int) -> Iterator[pa.RecordBatch]:
+    """Emitted rows as Arrow bytes, a row for each part of the hash space of the columns that route them."""
+    if table.num_rows == 0:
+        return
+    h = np.asarray(hashed(table, target.route)).astype(np.uint64)
+    place = ((h >> np.uint64(32)) * np.uint64(parts)) >> np.uint64(32)
+    place = (place + np.uint64(parts // 2)) % np.uint64(parts)  # in the order of signed hashes
+    rows = []
+    for part in np.unique(place):
+        mine = table if parts == 1 else table.filter(pa.array(place == part))
+        rows.append({"part": int(part), "name": target.name, "content": _bytes(mine)})
+    schema = pa.schema([("part", pa.int32()), ("name", pa.string()), ("content", pa.binary())])
+    for row in rows:
+        yield pa.RecordBatch.from_pylist([row], schema=schema)
+
+
+def _bytes(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as out:
+        out.write_table(table)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def _from_bytes(content: bytes) -> pa.Table:
+    with pa.ipc.open_stream(content) as reader:
+        return reader.read_all()
+
+
+def _numbers(batches: Iterator[pa.RecordBatch]) -> Iterator[int]:
+    for batch in batches:
+        yield from batch.column(0).to_pylist()
+
+
+def _given(batches: Iterator[pa.RecordBatch], pieces: Sequence[Piece]) -> Iterator[Piece]:
+    for i in _numbers(batches):
+        yield pieces[i]
+
+
+def _batches(table: pa.Table, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    if table.num_rows:
+        yield from plain(table.select(schema.names)).cast(schema).combine_chunks().to_batches()
+
+
+def _in_arrow(s: Step, without: bool) -> bool:
+    if isinstance(s, Lookup):
+        return True
+    scalar = s.scalar if isinstance(s, Bind) else s.condition
+    return scalar.tree is not None and (not without or scalar.tree[0] == "column")
+
+
+def _typed(steps: Sequence[Bind | Filter], table: pa.Table) -> pa.Table:
+    """Binds over no rows: only the types."""
+    for s in steps:
+        if isinstance(s, Bind):
+            table = table.append_column(s.name, pa.array([], arrow_type(s.scalar.type)))
+    return table
+
+
+def slim_map(m: Map) -> Map:
+    """A map without its term, which tasks do not read."""
+    return replace(m, term=NO_TERM)
+
+
+def slim_stratum(s: Stratum) -> Stratum:
+    """A stratum without terms."""
+    return replace(
+        s,
+        term=NO_TERM,
+        group=slim_map(s.group),
+        distinct=tuple(replace(d, map=slim_map(d.map)) for d in s.distinct),
+        extremes=tuple(replace(e, map=slim_map(e.map)) for e in s.extremes),
+        answers=slim_map(s.answers) if s.answers is not None else None,
+    )
+
+
+def slim(s: Statement) -> Statement:
+    """A statement without terms."""
+    return replace(s, target=slim_map(s.target), changes=())

@@ -1,0 +1,138 @@
+"""One increment: statements, merges and answers, stratum by stratum, in this process or on Spark.
+
+Several relations that changed are treated in one of two ways, which give the same maps:
+
+    at once      every product-rule term, all look-ups at the version before        one round a stratum
+    in sequence  one relation after another, each reads what those before it wrote  no terms of two changes
+
+Answers are evaluated once, after the last change that touches their groups. Every round and every answer is
+computed here while the change is small, and on Spark when it is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import pyarrow as pa
+
+from headwater.compiler.program import Map, Program, Statement, Stratum
+from headwater.compiler.strata import Compiler
+from headwater.engine.answers import components, different, keep_answers, merge, rows
+from headwater.engine.cluster import Cluster
+from headwater.engine.pieces import whole
+from headwater.engine.rows import changes_of, run
+from headwater.engine.session import Session
+from headwater.engine.stage import Change
+from headwater.engine.working import Working
+
+MOST_AT_ONCE = 3
+"""Above so many changed relations in a map they are taken one after another."""
+
+
+def answered(program: Program) -> set[str]:
+    """The strata whose answers are needed in an increment: others are computed when they are read."""
+    read = {r for m in program.maps.values() for r in m.reads}
+    return {s.name for s in program.strata.values() if s.name in read or s.answers is not None}
+
+
+class Increment:
+    """The changes of some relations, carried through the maps of a program."""
+
+    def __init__(
+        self, compiler: Compiler, working: Working, session: Session, root: Path, small: int
+    ):
+        self.compiler, self.program = compiler, compiler.program
+        self.working, self.session, self.root, self.small = working, session, root, small
+        self.cluster = Cluster(working, session, root)
+        self.touched: dict[str, list[pa.Table]] = {}
+        self.changes: dict[str, Change] = {}
+
+    def run(self, changes: Mapping[str, Change], in_sequence: bool) -> None:
+        """Carries the changes of sources through; what is new is then in `working`."""
+        self.changes = {n: c for n, c in changes.items() if c.rows}
+        maps = self.program.maps.values()
+        for level in sorted({m.level for m in maps}):
+            changed = [n for n in self.changes if self.compiler.relations.levels.get(n, 0) == level]
+            if in_sequence:
+                self.working.reads_new = True
+                for name in changed:
+                    self.round(maps, {name})
+            else:
+                self.round([m for m in maps if m.level == level], self.changes)
+            self.answer([s for s in self.program.strata.values() if s.level == level])
+
+    def possible_at_once(self, changed: Iterable[str]) -> bool:
+        """Whether the maps that are kept are enough for all product-rule terms of a change to sources."""
+        reached = self._reached(set(changed))
+        for m in self.program.maps.values():
+            names = reached & set(m.reads)
+            if len(names) > MOST_AT_ONCE or self.compiler.maps.at_once(m, names) is None:
+                return False
+        return True
+
+    def _reached(self, names: set[str]) -> set[str]:
+        """The relations that change when some do."""
+        out = set(names)
+        for s in sorted(self.program.strata.values(), key=lambda s: s.level):
+            if any(set(m.reads) & out for m in s.maps):
+                out.add(s.name)
+        return out
+
+    # --- rounds ------------------------------------------------------------------------------------------------
+
+    def round(self, maps: Iterable[Map], changed: Iterable[str]) -> None:
+        """The statements of some changes, all reading the same maps, and then the merges."""
+        names = set(changed)
+        statements = [
+            s
+            for m in maps
+            for s in self.compiler.maps.statements(m, names & set(m.reads))
+            if all(n in self.changes for n in s.needs)
+        ]
+        self.execute(statements)
+
+    def execute(self, statements: list[Statement]) -> None:
+        """Statements over the changes that are known, and then the merges."""
+        strata = list(self.program.strata.values())
+        if sum(self.changes[n].rows for n in {s.drives for s in statements}) > self.small:
+            for s in statements:
+                self._arrange(s)
+            touched = self.cluster.round(statements, self.changes, strata, answered(self.program))
+        else:
+            tables = {n: whole(c, self.root, self.working) for n, c in self.changes.items()}
+            emitted: dict[str, list[pa.Table]] = {}
+            for s in statements:
+                self._arrange(s)
+                made = run(s, tables[s.drives], self.working, self.session.evaluate)
+                emitted.setdefault(s.target.name, []).append(made)
+            touched = merge(self.working, strata, emitted)
+        for name, keys in touched.items():
+            self.touched.setdefault(name, []).append(keys)
+
+    def _arrange(self, s: Statement) -> None:
+        for c in s.changes:
+            table = whole(self.changes[c.drives], self.root, self.working)
+            emitted = run(c, table, self.working, self.session.evaluate)
+            self.working.arrange(c.target, changes_of(c.target, emitted))
+
+    # --- answers -----------------------------------------------------------------------------------------------
+
+    def answer(self, strata: Iterable[Stratum]) -> None:
+        """The changes of relations whose groups were touched."""
+        needed = answered(self.program)
+        read = {r for m in self.program.maps.values() for r in m.reads}
+        for s in strata:
+            if s.name not in needed or s.name not in self.touched:
+                continue
+            keys = different(s.group, self.touched[s.name])
+            if keys.num_rows > self.small:
+                found = self.cluster.components(s, keys)
+            else:
+                found = components(self.working, s, keys)
+                if s.answers is not None:
+                    keep_answers(self.working, s, found)
+            if s.name in read:
+                change = rows(s, found, self.session.evaluate)
+                if change.num_rows:
+                    self.changes[s.name] = Change.of(change)

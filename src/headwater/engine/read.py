@@ -1,0 +1,142 @@
+"""Reading views: all rows at a version, and the rows that a version changed.
+
+A view is read from the map that holds its rows, or answered from its stratum's maps; both a piece at a time. What a
+version changed is in the runs that it added: new values of touched groups, whose old values are looked up one version
+before, or entries that came and went.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from headwater.compiler.program import WEIGHT, Map, Program, Stratum, View
+from headwater.compiler.strata import component_types
+from headwater.engine.answers import components, consolidated, nothing, rows, signed
+from headwater.engine.rows import Scalars
+from headwater.engine.spec import shown
+from headwater.engine.types import arrow_type
+from headwater.engine.working import Working
+from headwater.state.arrangement import Arrangement
+from headwater.state.run import LEAST, MOST, RunRef, column
+
+STEPS = 1000
+"""Generations that one version may have: a run's version is its generation divided by this."""
+
+
+def version_of(ref: RunRef) -> int:
+    """The version that added a run."""
+    return ref.generation // STEPS
+
+
+def row_schema(view: View) -> pa.Schema:
+    """The columns of a view, and weights."""
+    return pa.schema([*((n, arrow_type(t)) for n, t in view.type.fields), (WEIGHT, pa.int64())])
+
+
+def scan(
+    program: Program,
+    view: View,
+    working: Working,
+    scalars: Scalars,
+    low: int = LEAST,
+    high: int = MOST,
+) -> Iterator[pa.Table]:
+    """All rows of a view with their weights, those of a range of hashes."""
+    if view.map is not None:
+        for table in working.now(view.map.name).scan(low, high):
+            yield view_rows(view, view.map, table)
+        return
+    stratum = program.strata[view.stratum or ""]
+    for table in scan_components(stratum, working, low, high):
+        yield rows(stratum, table, scalars)
+
+
+def scan_components(
+    stratum: Stratum, working: Working, low: int = LEAST, high: int = MOST
+) -> Iterator[pa.Table]:
+    """What all groups are answered from, with weight 1."""
+    m = stratum.answers or stratum.group
+    empty = True
+    for table in working.now(m.name).scan(low, high):
+        empty = False
+        yield signed(stratum, [(_components(stratum, table), 1)])
+    if stratum.always and empty and low <= 0 < high:
+        yield signed(stratum, [(nothing(stratum), 1)])
+
+
+def _components(stratum: Stratum, table: pa.Table) -> pa.Table:
+    if stratum.answers is not None:
+        names = [n for n, _ in component_types(stratum.group, stratum.extremes)]
+        return table.select(stratum.answers.columns).rename_columns(names)
+    group = stratum.group
+    return pa.table({n: column(table, n) for n in group.columns} | shown(group, table))
+
+
+def view_rows(view: View, m: Map, table: pa.Table) -> pa.Table:
+    """Entries of the map that holds a view's rows."""
+    schema = row_schema(view)
+    arrays = [column(table, n).cast(schema.field(i).type) for i, n in enumerate(m.columns)]
+    return pa.table([*arrays, column(table, "r0")], schema=schema)
+
+
+def repeated(table: pa.Table) -> pa.Table:
+    """Every row as often as its weight says."""
+    counts = np.asarray(column(table, WEIGHT))
+    plain = table.drop_columns([WEIGHT])
+    if (counts == 1).all():
+        return plain
+    return plain.take(pa.array(np.repeat(np.arange(len(counts)), counts)))
+
+
+def changed(
+    program: Program,
+    view: View,
+    before: Working | None,
+    after: Working,
+    version: int,
+    scalars: Scalars,
+) -> pa.Table:
+    """The rows that a version changed, with their weights; `before` is None where the view was new."""
+    if view.map is not None:
+        tables = [view_rows(view, view.map, t) for t in _added(after, view.map.name, version)]
+        return consolidated(pa.concat_tables([row_schema(view).empty_table(), *tables]))
+    stratum = program.strata[view.stratum or ""]
+    if stratum.answers is not None:
+        found = [
+            signed(stratum, [(_components(stratum, t), column(t, "r0"))])
+            for t in _added(after, stratum.answers.name, version)
+        ]
+        if before is None and stratum.always and not found:
+            found = [signed(stratum, [(nothing(stratum), 1)])]
+    else:
+        keys = [
+            t.select(["_h", *stratum.group.columns])
+            for t in _added(after, stratum.group.name, version)
+        ]
+        if before is None:
+            found = list(scan_components(stratum, after))
+        else:
+            both = Working(after.maps, before.refs, after.runs, 0, _newer(before, after, stratum))
+            found = [components(both, stratum, k) for k in keys]
+    table = pa.concat_tables(found) if found else signed(stratum, [])
+    return rows(stratum, table, scalars)
+
+
+def _newer(before: Working, after: Working, stratum: Stratum) -> dict[str, list[RunRef]]:
+    """The runs of a stratum that are there after and not before."""
+    names = [m.name for m in stratum.maps]
+    return {n: [r for r in after.refs.get(n, ()) if r not in before.refs.get(n, ())] for n in names}
+
+
+def _added(working: Working, name: str, version: int) -> Iterator[pa.Table]:
+    """The entries that a version added to a map, zeros included."""
+    at = working.now(name)
+    refs = [r for r in at.refs if version_of(r) == version]
+    part = Arrangement(at.spec, refs, at.runs)
+    for low, high in part.pieces():
+        table = part.collected(refs, low, high)
+        if table.num_rows:
+            yield table

@@ -1,0 +1,63 @@
+"""A view's query computed anew over its inputs: the baseline, and the check of what is kept.
+
+SQL runs as its author wrote it, on Spark, over temporary views of our own session. A comprehension is evaluated by the
+reference interpreter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from headwater.calculus.check import type_of
+from headwater.calculus.data import from_python, to_python
+from headwater.calculus.interpret import interpret
+from headwater.calculus.terms import Term
+from headwater.calculus.types import MapType, RecordType
+from headwater.engine.session import Session, telling
+from headwater.engine.types import arrow_type
+
+
+def by_spark(
+    session: Session,
+    queries: Mapping[str, str],
+    inputs: Mapping[str, Callable[[], DataFrame]],
+    name: str,
+) -> pa.Table:
+    """The answer of a SQL view; `queries` are its own text and those of the views that it reads, in order."""
+    spark = session.spark
+    made = [*inputs, *queries]
+    with telling(f"recomputing `{name}`"):
+        try:
+            for source, frame in inputs.items():
+                frame().createOrReplaceTempView(source)
+            for view, text in queries.items():
+                spark.sql(text).createOrReplaceTempView(view)
+            session.counts.jobs += 1
+            return spark.table(name).toArrow()
+        finally:
+            for view in made:
+                spark.catalog.dropTempView(view)
+
+
+def by_interpreter(
+    term: Term, inputs: Mapping[str, pa.Table], types: Mapping[str, MapType]
+) -> pa.Table:
+    """The answer of any view, by the definition of the calculus."""
+    values = {n: from_python(types[n], t.to_pylist()) for n, t in inputs.items()}
+    answer = to_python(_bag_type(term), interpret(term, values))
+    row = _bag_type(term).key
+    fields = row.fields if isinstance(row, RecordType) else (("value", row),)
+    names = [n for n, _ in fields]
+    cells = [r if isinstance(r, (dict, tuple)) else (r,) for r in answer]
+    cells = [r if isinstance(r, dict) else dict(zip(names, r, strict=True)) for r in cells]
+    schema = pa.schema([(n, arrow_type(t)) for n, t in fields])
+    return pa.Table.from_pylist(cells, schema=schema)
+
+
+def _bag_type(term: Term) -> MapType:
+    t = type_of(term)
+    assert isinstance(t, MapType)
+    return t

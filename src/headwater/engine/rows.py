@@ -1,0 +1,149 @@
+"""Statements over Arrow tables: the rows of a change through binds, filters and look-ups to (key, ring).
+
+A pure function of tables and arrangements. Scalars are evaluated by whoever is given as `scalars`: Arrow in a
+task, Arrow or Spark in the driver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headwater.compiler.program import WEIGHT, Bind, Filter, Lookup, Map, Statement, Step
+from headwater.engine import vector
+from headwater.engine.spec import ODD, product, ring_columns, spec_of
+from headwater.state.arrangement import INDEX, Arrangement
+from headwater.state.hashing import hash_keys
+from headwater.state.run import column
+
+Scalars = Callable[[Sequence[Bind | Filter], pa.Table], pa.Table]
+"""Who evaluates binds and filters: a table in, the table with new columns and fewer rows out."""
+
+
+class Maps(Protocol):
+    """Where look-ups find arrangements."""
+
+    def find(self, lookup: Lookup) -> Arrangement:
+        """The arrangement that a look-up reads."""
+
+
+def in_arrow(steps: Sequence[Bind | Filter], table: pa.Table) -> pa.Table:
+    """Binds and filters that Arrow can evaluate."""
+    for s in steps:
+        table = one_in_arrow(s, table)
+    return table
+
+
+def one_in_arrow(s: Bind | Filter, table: pa.Table) -> pa.Table:
+    """A bind or a filter that Arrow can evaluate."""
+    scalar = s.scalar if isinstance(s, Bind) else s.condition
+    known = vector.is_column(scalar.tree)
+    values = column(table, known) if known else vector.evaluate(scalar.tree, table)
+    return table.append_column(s.name, values) if isinstance(s, Bind) else kept(table, values)
+
+
+def segments(steps: Iterable[Step]) -> list[list[Bind | Filter] | Lookup]:
+    """Steps with the binds and filters between two look-ups together."""
+    out: list[list[Bind | Filter] | Lookup] = []
+    for s in steps:
+        if isinstance(s, Lookup):
+            out.append(s)
+        elif out and isinstance(out[-1], list):
+            out[-1].append(s)
+        else:
+            out.append([s])
+    return out
+
+
+def fields_of(m: Map) -> tuple[str, ...]:
+    """The names of the columns of the relation whose rows a map holds."""
+    assert m.fields, m.name
+    return m.fields
+
+
+def start(statement: Statement, change: pa.Table) -> pa.Table:
+    """The columns of a change that a statement reads, under its names."""
+    named = {c: change.column(n) for n, c in statement.columns}
+    return pa.table({**named, WEIGHT: change.column(WEIGHT)})
+
+
+def run(
+    statement: Statement, change: pa.Table, maps: Maps, scalars: Scalars = in_arrow
+) -> pa.Table:
+    """The change of the statement's map: its key columns and ring columns, neither sorted nor added up."""
+    return emit(statement, step(statement.steps, start(statement, change), maps, scalars))
+
+
+def step(steps: Iterable[Step], table: pa.Table, maps: Maps, scalars: Scalars) -> pa.Table:
+    """The rows after some steps."""
+    for s in segments(steps):
+        table = look_up(s, table, maps.find(s)) if isinstance(s, Lookup) else scalars(s, table)
+    return table
+
+
+def kept(table: pa.Table, condition: pa.Array) -> pa.Table:
+    """The rows for which a condition is true."""
+    if condition.null_count == 0 and pc.all(condition, min_count=0).as_py():
+        return table
+    return table.filter(condition)
+
+
+def look_up(s: Lookup, table: pa.Table, into: Arrangement) -> pa.Table:
+    """Every row with each entry at its key; a NULL key matches nothing unless NULLs are equal."""
+    for name, matches_null in zip(s.keys, s.matches_null, strict=True):
+        keys = column(table, name)
+        if not matches_null and keys.null_count:
+            table = table.filter(keys.is_valid())
+    spec = into.spec
+    probes = [
+        column(table, k).cast(spec.schema.field(n).type)
+        for k, n in zip(s.keys, spec.lookup, strict=True)
+    ]
+    h = pa.array(hash_keys(probes, table.num_rows))
+    found = into.lookup(pa.table([h, *probes], ["_h", *spec.lookup]))
+    at = np.asarray(column(found, INDEX))
+    if len(at) != table.num_rows or (at != np.arange(len(at))).any():
+        table = table.take(pa.array(at))
+    for name, given in s.brings:
+        table = table.append_column(given, column(found, name))
+    for name, given in s.weights:
+        table = table.append_column(given, column(found, name))
+        for odd in ODD:
+            if f"{name}.{odd}" in found.column_names:
+                table = table.append_column(f"{given}.{odd}", column(found, f"{name}.{odd}"))
+    return table
+
+
+def emit(statement: Statement, table: pa.Table) -> pa.Table:
+    """The rows as changes of the target: key columns, and ring columns as products."""
+    target = statement.target
+    spec = spec_of(target)
+    arrays = {
+        name: column(table, given).cast(spec.schema.field(name).type)
+        for (name, _), given in zip(target.key, statement.key, strict=True)
+    }
+    if statement.sign < 0:
+        negated = pc.negate(column(table, WEIGHT))
+        table = table.set_column(table.schema.get_field_index(WEIGHT), WEIGHT, negated)
+    for (name, t), factors in zip(target.ring, statement.ring, strict=False):
+        arrays |= product(t, name, table, factors)
+    for name, t in target.ring[len(statement.ring) :]:
+        for n, arrow in ring_columns(name, t):
+            arrays[n] = pa.repeat(pa.scalar(0, arrow), table.num_rows)
+    if not arrays:
+        return table.select([])
+    return pa.table(arrays)
+
+
+def hashed(table: pa.Table, names: Iterable[str]) -> pa.Array:
+    """The hash of some columns."""
+    return pa.array(hash_keys([column(table, n) for n in names], table.num_rows))
+
+
+def changes_of(target: Map, table: pa.Table) -> pa.Table:
+    """Emitted rows with the hash of their look-up key, as a merge takes them."""
+    return table.add_column(0, "_h", hashed(table, target.lookup))

@@ -1,0 +1,361 @@
+"""Changes as users give them, staged once as tables with a weight.
+
+A Spark DataFrame is evaluated in one job, in the session it came from: it may not be deterministic, or read a
+directory that grows, and an increment must see one answer of it. Its partitions come back as Arrow, through the
+driver while they are small and as files when they are not. Tables, pandas frames and rows are checked here. What
+does not fit the source is told with its column and its row, and nothing has happened.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from headwater.calculus.types import RecordType
+from headwater.compiler.program import WEIGHT
+from headwater.engine.session import Counts, quoted, telling
+from headwater.engine.types import arrow_type, spark_type
+from headwater.errors import BadChange
+
+CHANGE_TYPE = "_change_type"
+SIGNS = {"insert": 1, "update_postimage": 1, "delete": -1, "update_preimage": -1}
+INLINE = 1 << 20
+"""A partition of so many bytes comes back through the driver."""
+FOLDER = "staging"
+
+
+@dataclass(frozen=True)
+class Delta:
+    """Rows to add and rows to take away; each a DataFrame, an Arrow table, a pandas frame, or a list of rows."""
+
+    inserts: Any = None
+    deletes: Any = None
+
+
+@dataclass(frozen=True)
+class Change:
+    """Rows of a relation with `_w`: tables in memory, staged files, and ranges of a map that holds them."""
+
+    tables: tuple[pa.Table, ...] = ()
+    files: tuple[str, ...] = ()
+    ranges: tuple[tuple[str, int, int], ...] = ()
+    rows: int = 0
+
+    @staticmethod
+    def of(table: pa.Table) -> Change:
+        """A table as a change."""
+        return Change((table,), rows=table.num_rows)
+
+
+def read_file(path: Path) -> pa.Table:
+    """A staged file, mapped."""
+    with pa.memory_map(str(path)) as f:
+        return pa.ipc.open_file(f).read_all()
+
+
+def write_file(root: Path, table: pa.Table) -> str:
+    """A table as a staged file; gives its name."""
+    name = f"{FOLDER}/{uuid.uuid4().hex}.arrow"
+    (root / FOLDER).mkdir(parents=True, exist_ok=True)
+    with pa.OSFile(str(root / name), "wb") as f, pa.ipc.new_file(f, table.schema) as out:
+        out.write_table(table)
+    return name
+
+
+def schema_of(row: RecordType) -> pa.Schema:
+    """The columns of a staged change."""
+    return pa.schema([*((n, arrow_type(t)) for n, t in row.fields), (WEIGHT, pa.int64())])
+
+
+def stage(name: str, row: RecordType, given: Any, root: Path, counts: Counts) -> Change:
+    """A change of a source, evaluated once."""
+    parts = [(given.inserts, 1), (given.deletes, -1)] if isinstance(given, Delta) else [(given, 1)]
+    tables: list[pa.Table] = []
+    files: list[str] = []
+    rows = 0
+    for data, sign in parts:
+        if data is None:
+            continue
+        if isinstance(data, DataFrame):
+            staged = _frame(name, row, data, sign, root, counts)
+        else:
+            table = checked(name, row, _table(name, row, data), sign)
+            staged = Change.of(table)
+        tables += staged.tables
+        files += staged.files
+        rows += staged.rows
+    if not tables and not files:
+        tables = [schema_of(row).empty_table()]
+    return Change(tuple(tables), tuple(files), rows=rows)
+
+
+# --- tables in this process ------------------------------------------------------------------------------------
+
+
+def _table(name: str, row: RecordType, data: Any) -> pa.Table:
+    match data:
+        case pa.Table():
+            return data
+        case pa.RecordBatch():
+            return pa.Table.from_batches([data])
+        case pd.DataFrame():
+            return _converted(name, row, {str(c): data[c] for c in data.columns}, len(data))
+        case str() | bytes() | Mapping():
+            raise BadChange(
+                f"the change of `{name}` is a {type(data).__name__}",
+                hint="give a DataFrame, an Arrow table, a pandas frame, or a list of rows",
+            )
+        case Iterable():
+            return _from_rows(name, row, list(data))
+    raise BadChange(
+        f"the change of `{name}` is a {type(data).__name__}",
+        hint="give a DataFrame, an Arrow table, a pandas frame, or a list of rows",
+    )
+
+
+def _from_rows(name: str, row: RecordType, rows: Sequence[Any]) -> pa.Table:
+    fields = [n for n, _ in row.fields]
+    if not rows:
+        return schema_of(row).empty_table()
+    if all(isinstance(r, Mapping) for r in rows):
+        names = list(dict.fromkeys(str(k) for r in rows for k in r))
+        for i, r in enumerate(rows):
+            missing = [n for n in fields if n not in r]
+            if missing:
+                raise BadChange(
+                    f"row {i + 1} of the change of `{name}` has no `{missing[0]}`",
+                    hint=f"columns of `{name}`: {', '.join(fields)}; a missing value is None",
+                )
+        return _converted(name, row, {n: [r.get(n) for r in rows] for n in names}, len(rows))
+    for i, r in enumerate(rows):
+        if not isinstance(r, (tuple, list)) or len(r) not in (len(fields), len(fields) + 1):
+            found = f"{len(r)} values" if isinstance(r, (tuple, list)) else type(r).__name__
+            raise BadChange(
+                f"row {i + 1} of the change of `{name}` has {found}, not {len(fields)}",
+                hint=f"columns of `{name}`: {', '.join(fields)}",
+            )
+    if len({len(r) for r in rows}) > 1:
+        raise BadChange(f"some rows of the change of `{name}` have a weight and some have none")
+    names = fields if len(rows[0]) == len(fields) else [*fields, WEIGHT]
+    return _converted(name, row, {n: [r[i] for r in rows] for i, n in enumerate(names)}, len(rows))
+
+
+def _converted(name: str, row: RecordType, columns: Mapping[str, Any], rows: int) -> pa.Table:
+    """Columns of Python values in the types of the source; the first that does not fit is named."""
+    types = {n.lower(): arrow_type(t) for n, t in row.fields}
+    out = {}
+    for n, values in columns.items():
+        t = types.get(n.lower())
+        if t is None:
+            out[n] = pa.array(values) if n != WEIGHT else pa.array(values, pa.int64())
+            continue
+        try:
+            out[n] = pa.array(values, t, from_pandas=isinstance(values, pd.Series))
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            out[n] = _one_by_one(name, n, values, t)
+    return pa.table(out) if out else pa.table({})
+
+
+def _one_by_one(name: str, column: str, values: Any, t: pa.DataType) -> pa.Array:
+    """The column again, value by value, to name the one that does not fit."""
+    items = list(values)
+    for i, v in enumerate(items):
+        try:
+            pa.array([v], t, from_pandas=True)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as e:
+            raise BadChange(
+                f"row {i + 1} of the change of `{name}`: {v!r} is no {t} for the column `{column}`",
+                hint=f"give the value as {t}, or cast it first",
+            ) from e
+    return pa.array(items, t, from_pandas=True)
+
+
+def checked(name: str, row: RecordType, table: pa.Table, sign: int) -> pa.Table:
+    """A table with the source's columns in their order and types, and signed weights."""
+    given = {n.lower(): n for n in table.column_names}
+    _columns_fit(name, row, list(table.column_names))
+    arrays = []
+    for n, t in row.fields:
+        values = table.column(given[n.lower()])
+        wanted = arrow_type(t)
+        if values.type != wanted:
+            values = _cast(name, n, values, t, wanted)
+        arrays.append(values)
+    weights = np.ones(table.num_rows, np.int64)
+    if WEIGHT in given:
+        raw = table.column(given[WEIGHT])
+        if not pa.types.is_integer(raw.type) or raw.null_count:
+            raise BadChange(
+                f"`{WEIGHT}` of the change of `{name}` is not a whole number in every row"
+            )
+        weights = np.asarray(raw.cast(pa.int64()))
+    if CHANGE_TYPE in given:
+        kinds = table.column(given[CHANGE_TYPE]).to_pylist()
+        unknown = next((k for k in kinds if k not in SIGNS), None)
+        if unknown is not None or None in kinds:
+            raise BadChange(
+                f"`{CHANGE_TYPE}` of the change of `{name}` has {unknown!r}",
+                hint=f"it is one of {', '.join(SIGNS)}",
+            )
+        weights = weights * np.array([SIGNS[k] for k in kinds], np.int64)
+    return pa.table([*arrays, pa.array(weights * sign)], schema=schema_of(row))
+
+
+def _columns_fit(name: str, row: RecordType, found: list[str]) -> None:
+    fields = [n for n, _ in row.fields]
+    low = [n.lower() for n in found]
+    missing = [n for n in fields if n.lower() not in low]
+    allowed = {n.lower() for n in fields} | {
+        WEIGHT,
+        CHANGE_TYPE,
+        "_commit_version",
+        "_commit_timestamp",
+        "_version",
+    }
+    extra = [n for n in found if n.lower() not in allowed]
+    if missing or extra:
+        what = (
+            f"has no `{missing[0]}`" if missing else f"has a column `{extra[0]}` that it should not"
+        )
+        raise BadChange(
+            f"the change of `{name}` {what}",
+            hint=f"columns of `{name}`: {', '.join(fields)}; of the change: {', '.join(found)}",
+        )
+    twice = [n for n in low if low.count(n) > 1]
+    if twice:
+        raise BadChange(f"the change of `{name}` has two columns `{twice[0]}`")
+
+
+def _cast(name: str, n: str, values: Any, t: Any, wanted: pa.DataType) -> Any:
+    if not fits(values.type, wanted):
+        raise BadChange(
+            f"the column `{n}` of the change of `{name}` is {values.type}, and should be {spark_type(t)}",
+            hint="cast it first",
+        )
+    try:
+        return values.cast(wanted)
+    except pa.ArrowInvalid as e:
+        raise BadChange(
+            f"the column `{n}` of the change of `{name}` does not fit into {spark_type(t)}: {e}",
+            hint="a value is too large or has too many digits",
+        ) from e
+
+
+def fits(given: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether a column may be taken as another type: the same kind of thing, and no guessing."""
+    kinds = (
+        pa.types.is_integer,
+        pa.types.is_floating,
+        pa.types.is_boolean,
+        pa.types.is_date,
+        lambda t: (
+            pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_string_view(t)
+        ),
+        lambda t: pa.types.is_binary(t) or pa.types.is_large_binary(t),
+    )
+    if pa.types.is_null(given) or given == wanted:
+        return True
+    if pa.types.is_dictionary(given):
+        return fits(given.value_type, wanted)
+    if any(k(given) and k(wanted) for k in kinds):
+        return True
+    if pa.types.is_decimal(wanted):
+        return bool(pa.types.is_integer(given) or pa.types.is_decimal(given))
+    if pa.types.is_timestamp(wanted):
+        return bool(pa.types.is_timestamp(given)) and (given.tz is None) == (wanted.tz is None)
+    return bool(pa.types.is_floating(wanted) and pa.types.is_integer(given))
+
+
+# --- Spark DataFrames --------------------------------------------------------------------------------------------
+
+
+def _frame(
+    name: str, row: RecordType, data: DataFrame, sign: int, root: Path, counts: Counts
+) -> Change:
+    """A DataFrame, evaluated in one job of its own session."""
+    with telling(f"reading the change of `{name}`"):
+        _columns_fit(name, row, data.columns)
+        given = {f.name.lower(): f for f in data.schema.fields}
+        for n, t in row.fields:
+            found = given[n.lower()].dataType.simpleString()
+            if not _castable(found, spark_type(t)):
+                raise BadChange(
+                    f"the column `{n}` of the change of `{name}` is {found}, and should be {spark_type(t)}",
+                    hint="cast it first",
+                )
+        cells = [
+            f"CAST({quoted(given[n.lower()].name)} AS {spark_type(t)}) AS {quoted(n)}"
+            for n, t in row.fields
+        ]
+        extra = [quoted(given[n].name) for n in (WEIGHT, CHANGE_TYPE) if n in given]
+        parts = data.selectExpr(*cells, *extra).mapInArrow(
+            _stager(str(root)), "file string, content binary, rows bigint"
+        )
+        counts.jobs += 1
+        counts.hops += 1
+        found_parts = parts.toArrow().to_pylist()
+    tables, files, rows = [], [], 0
+    for part in found_parts:
+        rows += part["rows"]
+        if part["file"] is None:
+            with pa.ipc.open_stream(part["content"]) as reader:
+                tables.append(checked(name, row, reader.read_all(), sign))
+        else:
+            table = checked(name, row, read_file(root / part["file"]), sign)
+            files.append(write_file(root, table))
+            (root / part["file"]).unlink(missing_ok=True)
+    return Change(tuple(tables), tuple(files), rows=rows)
+
+
+def _stager(root: str) -> Any:
+    def stage_partition(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        held, size = [], 0
+        schema = pa.schema([("file", pa.string()), ("content", pa.binary()), ("rows", pa.int64())])
+
+        def out(file: str | None, content: bytes | None, rows: int) -> pa.RecordBatch:
+            return pa.RecordBatch.from_pylist(
+                [{"file": file, "content": content, "rows": rows}], schema=schema
+            )
+
+        for batch in batches:
+            held.append(batch)
+            size += batch.nbytes
+            if size > 64 * INLINE:
+                table = pa.Table.from_batches(held)
+                yield out(write_file(Path(root), table), None, table.num_rows)
+                held, size = [], 0
+        if held:
+            table = pa.Table.from_batches(held)
+            if size > INLINE:
+                yield out(write_file(Path(root), table), None, table.num_rows)
+            else:
+                sink = pa.BufferOutputStream()
+                with pa.ipc.new_stream(sink, table.schema) as writer:
+                    writer.write_table(table)
+                yield out(None, sink.getvalue().to_pybytes(), table.num_rows)
+
+    return stage_partition
+
+
+_RANK = {"tinyint": 0, "smallint": 1, "int": 2, "bigint": 3}
+
+
+def _castable(given: str, wanted: str) -> bool:
+    """Whether Spark may cast a column without losing anything that it could hold."""
+    if given == wanted or given == "void":
+        return True
+    if given in _RANK:
+        return _RANK.get(wanted, -1) >= _RANK[given] or wanted.startswith(("decimal", "double"))
+    if given.startswith(("char", "varchar")):
+        return wanted == "string"
+    if given.startswith("decimal"):
+        return wanted.startswith("decimal")
+    return (given, wanted) in {("float", "double"), ("date", "timestamp")}

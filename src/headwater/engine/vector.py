@@ -1,0 +1,302 @@
+"""Evaluates the trees of scalar expressions on Arrow tables, column by column.
+
+A tree is made by `compiler/scalar.py` where Arrow can mean exactly what Spark means; here each name is
+one row of `NODES`, a function of the result type and of the operands' columns or constants. Where Spark
+would raise an error (overflow, division by zero), `ArrowCannot` is raised and Spark is asked: Arrow
+computes all branches of a CASE, so what fails here need not fail there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date, datetime
+from decimal import Decimal
+from functools import cache, reduce
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headwater.calculus.parse import parse_type
+from headwater.engine.types import arrow_type
+from headwater.errors import NotIncremental
+
+Column = Any
+"""An Arrow array, or a scalar for what is the same in every row."""
+
+
+class ArrowCannot(Exception):
+    """Arrow has no value for some row; Spark has one, or its own error."""
+
+
+def evaluate(tree: Any, table: pa.Table) -> pa.Array:
+    """The column that a tree stands for, with a row for each row of the table."""
+    try:
+        out = _value(tree, table)
+        return pa.repeat(out, table.num_rows) if isinstance(out, pa.Scalar) else out
+    except pa.ArrowException as e:
+        raise ArrowCannot(str(e)) from e
+
+
+def is_column(tree: Any) -> str | None:
+    """The name of the column that the tree is, if it is no more than that."""
+    return tree[2] if tree is not None and tree[0] == "column" else None
+
+
+def _value(tree: Any, table: pa.Table) -> Column:
+    name, shown, *rest = tree
+    t = _type(shown)
+    match name:
+        case "column":
+            column = table.column(rest[0]).combine_chunks()
+            return column if t in (None, column.type) else column.cast(t)
+        case "literal":
+            return _literal(shown, rest[0], t)
+        case "case":
+            return _case(t, rest, table)
+        case "field":
+            return pc.struct_field(_value(rest[0], table), rest[1])
+        case _:
+            return NODES[name](t, *(_value(r, table) for r in rest))
+
+
+@cache
+def _type(shown: str) -> pa.DataType | None:
+    """The Arrow type that is shown; labels have none, and their columns are taken as they are."""
+    t: Any = parse_type(shown)
+    try:
+        return arrow_type(t)
+    except NotIncremental:
+        return None
+
+
+_READ: dict[str, Callable[[Any], Any]] = {
+    "float": float,
+    "double": float,
+    "decimal": Decimal,
+    "date": date.fromisoformat,
+    "timestamp": datetime.fromisoformat,
+    "timestamp_ntz": datetime.fromisoformat,
+    "binary": bytes.fromhex,
+}
+
+
+def _literal(shown: str, value: Any, t: pa.DataType) -> pa.Scalar:
+    read = _READ.get(shown.partition("(")[0])
+    return pa.scalar(read(value) if read is not None and value is not None else value, type=t)
+
+
+# --- comparison: NaN equals NaN and is the greatest, 0.0 equals -0.0 -----------------------------------
+
+
+def _equal(_: pa.DataType, a: Column, b: Column) -> Column:
+    same = pc.equal(a, b)
+    return pc.or_(same, pc.and_(pc.is_nan(a), pc.is_nan(b))) if _floating(a) else same
+
+
+def _less(_: pa.DataType, a: Column, b: Column) -> Column:
+    less = pc.less(a, b)
+    return pc.or_(less, pc.and_not(pc.is_nan(b), pc.is_nan(a))) if _floating(a) else less
+
+
+def _different(t: pa.DataType, a: Column, b: Column) -> Column:
+    return pc.invert(_equal(t, a, b))
+
+
+def _same(t: pa.DataType, a: Column, b: Column) -> Column:
+    """<=>: NULL is the same as NULL, and as nothing else."""
+    return pc.if_else(
+        pc.or_(pc.is_null(a), pc.is_null(b)),
+        pc.and_(pc.is_null(a), pc.is_null(b)),
+        _equal(t, a, b),
+    )
+
+
+def _floating(a: Column) -> bool:
+    return bool(pa.types.is_floating(a.type))
+
+
+def _extreme(before: Callable[[pa.DataType, Column, Column], Column]) -> Callable[..., Column]:
+    """The operand before which none comes; NULL only if all are."""
+
+    def pick(a: Column, b: Column) -> Column:
+        return pc.if_else(pc.coalesce(before(pa.bool_(), b, a), pc.is_null(a)), b, a)
+
+    return lambda _, *operands: reduce(pick, operands)
+
+
+# --- arithmetic: an overflow is an error; decimals are computed in 256 bits and rounded half up ----------
+
+
+def _arithmetic(name: str) -> Callable[..., Column]:
+    plain, checked = getattr(pc, name), getattr(pc, f"{name}_checked")
+
+    def apply(t: pa.DataType, *operands: Column) -> Column:
+        if pa.types.is_decimal(t):
+            return _fitted(t, plain(*map(_wide, operands)))
+        return (plain if pa.types.is_floating(t) else checked)(*operands)
+
+    return apply
+
+
+def _wide(a: Column) -> Column:
+    return a.cast(pa.decimal256(a.type.precision, a.type.scale))
+
+
+def _fitted(t: pa.DataType, a: Column) -> Column:
+    """A decimal rounded to the places of its type; an error where it has not room."""
+    if a.type.scale > t.scale:
+        a = pc.round(_roomy(a), t.scale, "half_towards_infinity")
+    return a.cast(t)
+
+
+def _roomy(a: Column) -> Column:
+    """With one digit more, for what rounding carries."""
+    return a.cast(pa.decimal256(min(76, a.type.precision + 1), a.type.scale))
+
+
+def _divide(t: pa.DataType, a: Column, b: Column) -> Column:
+    if pa.types.is_integer(t):
+        return pc.divide_checked(a, b)
+    zero: Any = Decimal(0) if pa.types.is_decimal(t) else 0.0
+    if pc.any(pc.equal(b, pa.scalar(zero, b.type))).as_py():
+        raise ArrowCannot("division by zero")
+    if not pa.types.is_decimal(t):
+        return pc.divide(a, b)
+    # Arrow cuts a quotient off; one digit more than the result's decides how it is rounded.
+    more = max(0, t.scale + 1 - (a.type.scale + b.type.precision - b.type.scale + 1))
+    wide = a.cast(pa.decimal256(a.type.precision + more, a.type.scale + more))
+    return _fitted(t, pc.divide(wide, _wide(b)))
+
+
+def _remainder(_: pa.DataType, a: Column, b: Column) -> Column:
+    return pc.subtract(a, pc.multiply(pc.divide_checked(a, b), b))
+
+
+def _cast(t: pa.DataType, a: Column) -> Column:
+    if not pa.types.is_decimal(t):
+        return a.cast(t, safe=not pa.types.is_floating(t))  # a bigint is rounded to a double
+    if pa.types.is_integer(a.type):
+        a = a.cast(pa.decimal256(20, 0))
+    return _fitted(t, a)
+
+
+# --- dates and strings -----------------------------------------------------------------------------------
+
+
+def _part(name: str, **options: Any) -> Callable[..., Column]:
+    return lambda t, a: getattr(pc, name)(a, **options).cast(t)
+
+
+def _days(op: Callable[..., Column]) -> Callable[..., Column]:
+    """Arithmetic on the numbers of days."""
+    return lambda t, *operands: op(*(x.cast(pa.int32()) for x in operands)).cast(t)
+
+
+def _search(name: str) -> Callable[..., Column]:
+    return lambda _, a, word: getattr(pc, name)(a, word.as_py())
+
+
+def _trim(name: str) -> Callable[..., Column]:
+    return lambda _, a: getattr(pc, name)(a, characters=" ")
+
+
+def _substring(_: pa.DataType, a: Column, start: pa.Scalar, length: pa.Scalar) -> Column:
+    """Positions count from 1, and 0 is the first as well."""
+    begin = max(start.as_py() - 1, 0)
+    return pc.utf8_slice_codeunits(a, begin, begin + length.as_py())
+
+
+def _concat(_: pa.DataType, *parts: Column) -> Column:
+    between = pa.scalar("", pa.large_string())
+    return pc.binary_join_element_wise(*parts, between, null_handling="emit_null")
+
+
+# --- the table ---------------------------------------------------------------------------------------------
+
+
+def _case(t: pa.DataType, args: list[Any], table: pa.Table) -> pa.Array:
+    """CASE WHEN: a branch is evaluated only for the rows that take it, as an error in it must be."""
+    left = np.arange(table.num_rows)
+    pieces: list[pa.Array] = []
+    places: list[np.ndarray[Any, Any]] = []
+
+    def take(rows: np.ndarray[Any, Any], tree: Any) -> None:
+        if len(rows):
+            some = table if len(rows) == table.num_rows else table.take(pa.array(rows))
+            out = _value(tree, some)
+            pieces.append(pa.repeat(out, len(rows)) if isinstance(out, pa.Scalar) else out)
+            places.append(rows)
+
+    *branches, last = args if len(args) % 2 else [*args, ["literal", "void", None]]
+    for condition, value in zip(branches[::2], branches[1::2], strict=True):
+        some = table if len(left) == table.num_rows else table.take(pa.array(left))
+        test = _value(condition, some)
+        if isinstance(test, pa.Scalar):
+            test = pa.repeat(test, len(left))
+        true = np.asarray(pc.fill_null(test, False))
+        take(left[true], value)
+        left = left[~true]
+    take(left, last)
+    if not pieces:
+        return pa.array([], t)
+    whole = pa.concat_arrays([p.cast(t) for p in pieces])
+    order = np.argsort(np.concatenate(places), kind="stable")
+    return whole if len(pieces) == 1 else whole.take(pa.array(order))
+
+
+def _record(t: pa.DataType | None, *parts: Column) -> Column:
+    if t is None:
+        raise ArrowCannot("a record with a label in it has no type of Arrow")
+    return pc.make_struct(*parts, field_names=[f.name for f in t])
+
+
+NODES: dict[str, Callable[..., Column]] = {
+    "cast": _cast,
+    "record": _record,
+    "=": _equal,
+    "<>": _different,
+    "<": _less,
+    ">": lambda t, a, b: _less(t, b, a),
+    "<=": lambda t, a, b: pc.invert(_less(t, b, a)),
+    ">=": lambda t, a, b: pc.invert(_less(t, a, b)),
+    "<=>": _same,
+    "greatest": _extreme(lambda t, a, b: _less(t, b, a)),
+    "least": _extreme(_less),
+    "and": lambda _, *a: reduce(pc.and_kleene, a),
+    "or": lambda _, *a: reduce(pc.or_kleene, a),
+    "not": lambda _, a: pc.invert(a),
+    "is_null": lambda _, a: pc.is_null(a),
+    "is_not_null": lambda _, a: pc.is_valid(a),
+    "coalesce": lambda _, *a: pc.coalesce(*a),
+    "+": _arithmetic("add"),
+    "-": _arithmetic("subtract"),
+    "*": _arithmetic("multiply"),
+    "/": _divide,
+    "div": _divide,
+    "%": _remainder,
+    "negate": _arithmetic("negate"),
+    "abs": _arithmetic("abs"),
+    "year": _part("year"),
+    "quarter": _part("quarter"),
+    "month": _part("month"),
+    "day": _part("day"),
+    "dayofweek": _part("day_of_week", count_from_zero=False, week_start=7),
+    "dayofyear": _part("day_of_year"),
+    "weekofyear": _part("iso_week"),
+    "date_add": _days(pc.add_checked),
+    "date_sub": _days(pc.subtract_checked),
+    "datediff": _days(pc.subtract_checked),
+    "startswith": _search("starts_with"),
+    "endswith": _search("ends_with"),
+    "contains": _search("match_substring"),
+    "length": _part("utf8_length"),
+    "concat": _concat,
+    "trim": _trim("utf8_trim"),
+    "ltrim": _trim("utf8_ltrim"),
+    "rtrim": _trim("utf8_rtrim"),
+    "substring": _substring,
+    "left": lambda t, a, n: _substring(t, a, pa.scalar(1), n),
+}
+"""What each node of a tree means; `column`, `literal` and `field` are leaves, or hold a name."""

@@ -1,0 +1,160 @@
+"""The maps of a database while an increment is being made: those before it, and what it has added so far.
+
+`before` is the version that the increment starts from; `now` includes what it wrote. New entries stay in memory
+until `written` puts them into one file, so that a small increment makes one file whatever the number of its maps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from headwater.calculus.types import RecordType
+from headwater.compiler.program import WEIGHT, Lookup, Map
+from headwater.engine.spec import spec_of
+from headwater.engine.types import arrow_type
+from headwater.state.arrangement import Arrangement, any_ring, consolidate
+from headwater.state.files import FileSystem
+from headwater.state.run import MapSpec, Run, RunRef, Runs, Segment, Writer, hashes
+from headwater.state.store import DATA
+
+
+class Overlay(Runs):
+    """Runs on disk, and some that are in memory only."""
+
+    def __init__(self, below: Runs):
+        super().__init__(below.files, below.folder)
+        self.below = below
+        self.memory: dict[str, Run] = {}
+
+    def open(self, ref: RunRef) -> Run:
+        run = self.memory.get(ref.file)
+        return self.below.open(ref) if run is None else run
+
+    def keep(self, entries: pa.Table, generation: int) -> RunRef:
+        """A run of sorted entries that has no file."""
+        entries = entries.combine_chunks()
+        (batch,) = entries.to_batches()
+        h = hashes(entries)
+        name = f"memory-{len(self.memory)}"
+        low, high = int(h[0]), int(h[-1])
+        ref = RunRef(name, 0, 0, len(h), low, high, 0, 0, generation)
+        self.memory[name] = Run(ref, [Segment(np.asarray(h), batch)])
+        return ref
+
+
+class Working:
+    """The maps during an increment."""
+
+    def __init__(
+        self,
+        maps: Mapping[str, Map],
+        refs: Mapping[str, Sequence[RunRef]],
+        runs: Runs,
+        generation: int,
+        added: Mapping[str, Sequence[RunRef]] | None = None,
+        rows: Mapping[str, RecordType] | None = None,
+    ):
+        self.maps, self.refs, self.runs = maps, refs, Overlay(runs)
+        self.generation = generation
+        self.rows = rows or {}
+        self.on_spark = False
+        self.stored: dict[str, list[RunRef]] = {}
+        self.added: dict[str, list[RunRef]] = {n: list(r) for n, r in (added or {}).items()}
+        self.entries: dict[str, list[pa.Table]] = {}
+        self.changes: dict[str, Arrangement] = {}
+        self.reads_new = False
+        self._specs: dict[str, MapSpec] = {}
+
+    def spec(self, name: str) -> MapSpec:
+        """The spec of a map."""
+        if name not in self._specs:
+            self._specs[name] = spec_of(self.maps[name])
+        return self._specs[name]
+
+    def before(self, name: str) -> Arrangement:
+        """A map before the increment."""
+        return Arrangement(self.spec(name), self.refs.get(name, ()), self.runs)
+
+    def now(self, name: str) -> Arrangement:
+        """A map with what the increment has added so far."""
+        return Arrangement(
+            self.spec(name), [*self.refs.get(name, ()), *self.added.get(name, ())], self.runs
+        )
+
+    def find(self, lookup: Lookup) -> Arrangement:
+        """What a statement looks up: a change that is arranged for it, or a map."""
+        if lookup.change:
+            return self.changes[lookup.into]
+        return self.now(lookup.into) if self.reads_new else self.before(lookup.into)
+
+    def arrange(self, target: Map, table: pa.Table) -> None:
+        """A change as something to look up."""
+        spec = spec_of(target)
+        entries, _ = Arrangement(spec, (), self.runs).merge(table, blind=True)
+        self.arrange_entries(target.name, spec, entries)
+
+    def arrange_entries(self, name: str, spec: MapSpec, entries: pa.Table) -> None:
+        """Sorted entries as something to look up."""
+        refs = [self.runs.keep(entries, 0)] if entries.num_rows else []
+        self.changes[name] = Arrangement(spec, refs, self.runs)
+
+    def add(self, name: str, entries: pa.Table) -> None:
+        """New entries of a map, sorted."""
+        if entries.num_rows:
+            self.added.setdefault(name, []).append(self.runs.keep(entries, self.generation))
+            self.entries.setdefault(name, []).append(entries)
+
+    def add_stored(self, refs: Mapping[str, Sequence[RunRef]]) -> None:
+        """New runs that tasks have written."""
+        for name, more in refs.items():
+            self.added.setdefault(name, []).extend(more)
+            self.stored.setdefault(name, []).extend(more)
+
+    def store_memory(self, files: FileSystem) -> None:
+        """Writes what is in memory, so that tasks can read it too."""
+        writer = Writer(files, "run", DATA)
+        in_memory = self.entries
+        self.entries = {}
+        for name, tables in in_memory.items():
+            ages = [r.generation for r in self.added[name] if r.file in self.runs.memory]
+            for table, age in zip(tables, ages, strict=True):
+                writer.add(self.spec(name), [table], age)
+            self.added[name] = [r for r in self.added[name] if r.file not in self.runs.memory]
+        made: dict[str, list[RunRef]] = {}
+        for name, ref in writer.close():
+            made.setdefault(name, []).append(ref)
+        self.add_stored(made)
+
+    def row_schema(self, relation: str) -> pa.Schema:
+        """The columns of a relation's change."""
+        fields = [(n, arrow_type(t)) for n, t in self.rows[relation].fields]
+        return pa.schema([*fields, (WEIGHT, pa.int64())])
+
+    def next_round(self) -> None:
+        """What is added from here on is newer than what was added before."""
+        self.generation += 1
+
+    def written(self, files: FileSystem) -> dict[str, list[RunRef]]:
+        """Everything that was added: the runs of tasks, and the rest in one durable file, one run a map."""
+        self.next_round()
+        generation = self.generation
+        writer = Writer(files, "run", DATA)
+        for name, tables in self.entries.items():
+            spec = self.spec(name)
+            merged = tables[0] if len(tables) == 1 else _together(spec, tables)
+            writer.add(spec, [merged], generation)
+        out = {n: list(refs) for n, refs in self.stored.items()}
+        for name, ref in writer.close():
+            out.setdefault(name, []).append(ref)
+        return out
+
+
+def _together(spec: MapSpec, tables: Iterable[pa.Table]) -> pa.Table:
+    """What several rounds added, newest last, as one run."""
+    merged = consolidate(spec, pa.concat_tables(reversed(list(tables))))
+    if spec.kind == "change":
+        merged = merged.filter(pa.array(any_ring(spec, merged)))
+    return merged

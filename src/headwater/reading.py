@@ -1,0 +1,220 @@
+"""Reading a database: views and sources at a version, the changes between versions, and the check against recomputing.
+
+Nothing here writes. A version is read through the catalog that it has, so that a view can be read as it was before it
+was dropped, and a reader goes on undisturbed while a writer commits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from headwater.calculus.terms import relations
+from headwater.calculus.types import MapType
+from headwater.catalog import Catalog, SourceDef, ViewDef, source_map
+from headwater.compiler.program import View
+from headwater.compiler.strata import Compiler
+from headwater.engine import read
+from headwater.engine.cluster import Cluster
+from headwater.engine.compare import differences
+from headwater.engine.recompute import by_interpreter, by_spark
+from headwater.engine.session import Session, plain, telling
+from headwater.engine.working import Working
+from headwater.errors import NotRetained, QueryError, StateError, UnknownName
+from headwater.explain import explain_view
+from headwater.handles import as_cdc
+from headwater.state.store import Snapshot, Store
+
+READ_HERE = 300_000
+"""Views of so many entries are read in this process."""
+
+
+class Readable:
+    """The part of a database that reads."""
+
+    path: Path
+    store: Store
+    session: Session
+    version: int
+    catalog: Catalog
+    compiler: Compiler
+
+    def _unknown(self, name: str) -> UnknownName:
+        known = ", ".join([*self.catalog.sources, *self.catalog.views]) or "none"
+        return UnknownName(f"there is no source or view `{name}`", hint=f"there are: {known}")
+
+    def _at(self, version: int | None) -> tuple[Snapshot, Compiler]:
+        snapshot = self.store.at(self.version if version is None else version)
+        if snapshot.number == self.version:
+            return snapshot, self.compiler
+        return snapshot, Catalog.read(snapshot.facts).compiled()
+
+    def _reading(self, snapshot: Snapshot, compiler: Compiler) -> Working:
+        refs = {n: refs for n, (_, refs) in snapshot.version.maps.items()}
+        return Working(compiler.program.maps, refs, snapshot.runs, 0)
+
+    def _view_at(self, compiler: Compiler, name: str, version: int) -> View:
+        found = compiler.program.views.get(name)
+        if found is None:
+            raise UnknownName(
+                f"there is no view `{name}` at version {version}",
+                hint=f"views: {', '.join(compiler.program.views) or 'none'}",
+            )
+        return found
+
+    def table(self, name: str, version: int | None = None) -> pa.Table:
+        """All rows of a view or source with `_w`, read in this process."""
+        snapshot, compiler = self._at(version)
+        working = self._reading(snapshot, compiler)
+        view = self._as_view(compiler, name, snapshot.number)
+        tables = list(read.scan(compiler.program, view, working, self.session.evaluate))
+        return pa.concat_tables([read.row_schema(view).empty_table(), *tables])
+
+    def _as_view(self, compiler: Compiler, name: str, version: int) -> View:
+        """A view, or a source seen as one."""
+        source = self.catalog.sources.get(name)
+        if source is None:
+            return self._view_at(compiler, name, version)
+        if not source.retain:
+            raise NotRetained(
+                f"`{name}` keeps no copy of its rows", hint="declare it without retain=False"
+            )
+        return source_view(source)
+
+    def frame(self, name: str, version: int | None = None) -> DataFrame:
+        """All rows of a view or source as a DataFrame."""
+        snapshot, compiler = self._at(version)
+        view = self._as_view(compiler, name, snapshot.number)
+        working = self._reading(snapshot, compiler)
+        m = view.map or compiler.program.strata[view.stratum or ""].group
+        if sum(r.rows for r in working.refs.get(m.name, ())) <= READ_HERE:
+            return self._frame(read.repeated(self.table(name, snapshot.number)))
+        return Cluster(working, self.session, self.path).frame(compiler.program, view)
+
+    def _frame(self, table: pa.Table) -> DataFrame:
+        session = self.session.user if self.session.same_zone else self.session.spark
+        with telling("making a DataFrame"):
+            return session.createDataFrame(plain(table))
+
+    def changes_table(self, name: str, since: int, until: int | None = None) -> pa.Table:
+        """The rows that each version after one changed, with `_w` and `_version`, read in this process."""
+        last = self.version if until is None else until
+        if since > last or since < 0:
+            raise StateError(f"there is no version {since}", hint=f"the newest is {last}")
+        tables: list[pa.Table] = []
+        for version in range(since + 1, last + 1):
+            after, compiler = self._at(version)
+            if name not in compiler.program.views:
+                continue
+            view = compiler.program.views[name]
+            made = Catalog.read(after.facts).views[name].created
+            before = None
+            if made < version:
+                earlier, older = self._at(version - 1)
+                before = self._reading(earlier, older)
+            found = read.changed(
+                compiler.program,
+                view,
+                before,
+                self._reading(after, compiler),
+                version,
+                self.session.evaluate,
+            )
+            numbers = pa.repeat(pa.scalar(version, pa.int64()), found.num_rows)
+            tables.append(found.append_column("_version", numbers))
+        if not tables:
+            schema = read.row_schema(self._view_at(self.compiler, name, self.version))
+            return schema.append(pa.field("_version", pa.int64())).empty_table()
+        return pa.concat_tables(tables)
+
+    def changes_frame(
+        self,
+        name: str,
+        since: int,
+        until: int | None,
+        format: str,
+    ) -> DataFrame:
+        """What `changes` gives, as a DataFrame."""
+        table = self.changes_table(name, since, until)
+        frame = self._frame(table)
+        if format == "weights":
+            return frame
+        if format != "cdc":
+            raise QueryError(f"`{format}` is no form of changes", hint="weights or cdc")
+        numbers = sorted(set(table.column("_version").to_pylist()))
+        times = [datetime.fromtimestamp(self.store.log.read(n).time, UTC) for n in numbers]
+        schema = pa.schema(
+            [("_commit_version", pa.int64()), ("_commit_timestamp", pa.timestamp("us", "UTC"))]
+        )
+        commits = self._frame(pa.table([numbers, times], schema=schema))
+        return as_cdc(frame, table.column_names[:-2], commits)
+
+    # --- checking ------------------------------------------------------------------------------------------------------
+
+    def verify(self, name: str | None = None, version: int | None = None) -> None:
+        """Recomputes a view (or all) from the retained inputs and compares; `StateError` where they differ."""
+        for n in [name] if name is not None else self.catalog.views:
+            found = read.repeated(self.table(n, version))
+            expected = self.recomputed(n, version)
+            problem = differences(found, expected)
+            if problem:
+                raise StateError(
+                    f"the view `{n}` differs from its query at version {version or self.version}: {problem}",
+                    hint="this should never happen: keep the directory and report it",
+                )
+
+    def recomputed(self, name: str, version: int | None = None) -> pa.Table:
+        """The answer of a view's query over the retained inputs, computed anew."""
+        snapshot, compiler = self._at(version)
+        catalog = Catalog.read(snapshot.facts)
+        view = catalog.views.get(name)
+        if view is None:
+            raise self._unknown(name)
+        return self._answer(self._reading(snapshot, compiler), compiler, catalog, view)
+
+    def _answer(
+        self, working: Working, compiler: Compiler, catalog: Catalog, view: ViewDef
+    ) -> pa.Table:
+        term = compiler.program.views[view.name].term
+        types = {r.name: r.type for r in relations(term) if isinstance(r.type, MapType)}
+        for name in types:
+            if not catalog.sources[name].retain:
+                raise NotRetained(
+                    f"`{name}` keeps no copy of its rows, so `{view.name}` cannot be recomputed",
+                    hint="declare it without retain=False",
+                )
+        read_by = [v for v in catalog.views.values() if v.place <= view.place]
+        if any(v.language != "sql" for v in read_by):
+            tables = {n: read.repeated(self._rows(working, catalog, n)) for n in types}
+            return by_interpreter(term, tables, types)
+        texts = {v.name: v.text for v in read_by if v.name == view.name or v.name in view.text}
+        names = {r.name for v in texts for r in relations(compiler.program.views[v].term)}
+        frames = {n: self._rows_frame(working, catalog, n) for n in names}
+        return by_spark(self.session, texts, frames, view.name)
+
+    def _rows(self, working: Working, catalog: Catalog, name: str) -> pa.Table:
+        view = source_view(catalog.sources[name])
+        tables = list(read.scan(self.compiler.program, view, working, self.session.evaluate))
+        return pa.concat_tables([read.row_schema(view).empty_table(), *tables])
+
+    def _rows_frame(self, working: Working, catalog: Catalog, name: str) -> Callable[[], DataFrame]:
+        view = source_view(catalog.sources[name])
+        assert view.map is not None
+        if sum(r.rows for r in working.now(view.map.name).refs) <= READ_HERE:
+            return lambda: self.session.frame(read.repeated(self._rows(working, catalog, name)))
+        cluster = Cluster(working, self.session, self.path)
+        return lambda: cluster.frame(self.compiler.program, view, ours=True)
+
+    def explain(self, name: str) -> str:
+        """How a view is kept: its strata, maps, statements, and why."""
+        return explain_view(self.compiler, self._view_at(self.compiler, name, self.version))
+
+
+def source_view(source: SourceDef) -> View:
+    """A source seen as a view of its rows."""
+    m = source_map(source)
+    return View(source.name, m.term, source.row, "source", None, m)
