@@ -17,8 +17,9 @@ setup: .venv/.stamp  ## create .venv with the locked dependencies
 java:  ## check for Java 17 or newer; install it where that is possible
 	@tools/java.sh
 
-demo: setup java  ## print the movie example: a query, its delta, and its shredded form
-	@$(PY) -m headwater.calculus
+demo: setup java  ## orders arrive day by day and two views stay fresh; about a minute
+	@rm -rf build/demo
+	@.venv/bin/headwater demo --dir build/demo
 
 test: setup java  ## lint, types, and all but the slow tests
 	@tools/test.sh

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from functools import cache
 from typing import Any
 
@@ -12,6 +14,7 @@ import pytest
 def session() -> Any:
     """A local session for work that is small; it lives as long as the process."""
     sql = pytest.importorskip("pyspark.sql")
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else tasks run another Python
     made = (
         sql.SparkSession.builder.master("local[2]")
         .appName("headwater tests")

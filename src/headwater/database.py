@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from headwater.calculus.check import type_of
-from headwater.calculus.terms import Term
+from headwater.calculus.terms import Node, Term
 from headwater.calculus.types import RecordType
 from headwater.catalog import (
     APPLIED,
@@ -45,7 +45,7 @@ from headwater.engine.pieces import whole
 from headwater.engine.rows import hashed
 from headwater.engine.session import Counts, Session
 from headwater.engine.spec import spec_of
-from headwater.engine.stage import Change, stage
+from headwater.engine.stage import FOLDER, Change, stage
 from headwater.engine.working import Working
 from headwater.errors import (
     BadChange,
@@ -61,7 +61,7 @@ from headwater.errors import (
 from headwater.handles import Commit, Source, ViewHandle
 from headwater.language.comprehension import Query
 from headwater.language.functions import DEFINED
-from headwater.language.schema import columns
+from headwater.language.schema import EXAMPLE, columns
 from headwater.language.sql import read_sql
 from headwater.reading import Readable
 from headwater.state.files import LocalFiles
@@ -71,6 +71,8 @@ from headwater.state.store import Store, StoreWriter
 
 SMALL = 300_000
 """Changes of so many rows are carried through in this process."""
+AT_ONCE = 600_000
+"""Larger changes of several sources are taken one after another on Spark too: terms of two changes cost most."""
 RESERVED = (WEIGHT, "_version", "_h", "_i", "_change_type", "_commit_version", "_commit_timestamp")
 
 
@@ -132,9 +134,17 @@ class Database(Readable):
 
     def _writing(self) -> StoreWriter:
         if self._writer is None:
-            self._writer = self.store.writer()
-            if self.store.head() != self.version:
-                self._load()
+            with self._telling():
+                self._writer = self.store.writer()
+                try:
+                    if self.store.head() != self.version:
+                        self._load()
+                except BaseException:
+                    self.close()
+                    raise
+                with contextlib.suppress(OSError):  # what a writer that was killed had staged
+                    for entry in self.files.list(FOLDER):
+                        self.files.delete(f"{FOLDER}/{entry.name}")
         return self._writer
 
     def close(self) -> None:
@@ -200,6 +210,19 @@ class Database(Readable):
         known = self.catalog.sources.get(name)
         if known == made:
             return Source(self, name)
+        if self._writer is None:
+            self._writing()  # another writer may have declared it since
+            return self.source(
+                name,
+                schema,
+                key=key,
+                path=path,
+                format=format,
+                options=options,
+                static=static,
+                retain=retain,
+                strict=strict,
+            )
         self._check_name(name)
         with self._commit(f"source {name}") as commit:
             fact, value = facts_of(made)
@@ -222,7 +245,7 @@ class Database(Readable):
         names = [n for n, _ in row.fields]
         reserved = [n for n in names if n.lower() in RESERVED]
         if not names:
-            raise QueryError(f"the source `{name}` has no columns")
+            raise QueryError(f"the source `{name}` has no columns", hint=EXAMPLE)
         if reserved:
             raise QueryError(
                 f"the column name `{reserved[0]}` has a meaning already", hint="take another"
@@ -243,8 +266,10 @@ class Database(Readable):
         known = self.catalog.views.get(name)
         if known is not None and (known.text, known.strategy) == (text, strategy):
             return ViewHandle(self, name)
+        if self._writer is None:
+            self._writing()  # another writer may have declared it since
+            return self.view(name, query, strategy=strategy)
         self._check_name(name)
-        self._writing()
         row = RecordType(tuple(key_fields(type_of(term))))
         if strategy == "recompute" and language != "sql":
             raise QueryError("only SQL can be recomputed", hint="leave the strategy out")
@@ -283,6 +308,7 @@ class Database(Readable):
 
     def drop(self, name: str) -> None:
         """Takes away a view, or a source that no view reads, with the maps that only it needs."""
+        self._writing()
         if name not in self.catalog.sources and name not in self.catalog.views:
             raise self._unknown(name)
         readers = self.catalog.readers(name)
@@ -290,7 +316,6 @@ class Database(Readable):
             raise InUse(
                 f"`{name}` is read by the view `{readers[0]}`", hint=f"drop `{readers[0]}` first"
             )
-        self._writing()
         rest = Catalog(
             {n: s for n, s in self.catalog.sources.items() if n != name},
             {n: v for n, v in self.catalog.views.items() if n != name},
@@ -313,9 +338,16 @@ class Database(Readable):
         done = self.store.at().facts.get(f"{APPLIED}{id}") if id is not None else None
         if done is not None:
             return Commit(done["version"], done["rows"], id=id, repeated=True, database=self)
+        if not isinstance(changes, Mapping):
+            raise BadChange(
+                f"the changes are of type {type(changes).__name__}",
+                hint="give a dict with a change for each source: {'orders': rows}",
+            )
         self.session.counts = counts = Counts()
-        staged = {n: self._stage(n, given) for n, given in changes.items()}
+        staged: dict[str, Change] = {}
         try:
+            for n, given in changes.items():
+                staged[n] = self._stage(n, given)
             with self._commit("apply", id) as commit:
                 working = self._working(commit, self.compiler)
                 ignored = self._carry(working, dict(staged))
@@ -376,8 +408,10 @@ class Database(Readable):
                 staged[n], ignored[n] = self._checked_deletes(working, n, change)
             increment = Increment(self.compiler, working, self.session, self.path, self._small())
             # Here a round costs little and terms of two changes cost most; on Spark a round is a job.
-            here = sum(c.rows for c in staged.values()) <= self._small()
-            at_once = self.several == "at once" or (self.several == "auto" and not here)
+            total = sum(c.rows for c in staged.values())
+            at_once = self.several == "at once" or (
+                self.several == "auto" and self._small() < total <= AT_ONCE
+            )
             at_once = at_once and increment.possible_at_once(staged)
             increment.run(staged, in_sequence=not at_once)
             for name, kept in self.compiler.program.views.items():
@@ -409,8 +443,10 @@ class Database(Readable):
         if source.strict:
             example = gone.select(names).slice(int(np.flatnonzero(short < 0)[0]), 1).to_pylist()[0]
             shown = ", ".join(f"{k}={v!r}" for k, v in example.items())
+            count = "1 row to delete from" if missing == 1 else f"{missing} rows to delete from"
+            there = "is not there:" if missing == 1 else "are not there, such as"
             raise DeletesMissingRows(
-                f"{missing} rows to delete from `{name}` are not there, such as ({shown})",
+                f"{count} `{name}` {there} ({shown})",
                 hint="delete rows as they were inserted, or declare the source with strict=False",
             )
         weights = weights.copy()
@@ -424,13 +460,24 @@ class Database(Readable):
     @contextlib.contextmanager
     def _commit(self, note: str, id: str | None = None) -> Iterator[StoreCommit]:
         writer = self._writing()
-        commit = writer.begin()
+        with self._telling():
+            commit = writer.begin()
         if SETTINGS not in commit.base.facts:
             commit.set(SETTINGS, self.session.settings())
             self.session.adopt(self.session.settings())
         yield commit
-        with self._telling():
+        try:
             writer.commit(commit, {"what": note, **({"id": id} if id is not None else {})})
+        except OSError as e:
+            with self._telling():
+                made = self.store.head()
+                if made == commit.base.number:
+                    raise
+            self._load()
+            raise StateError(
+                f"version {made} was committed, but may not survive a power cut: {e.strerror or e}",
+                hint="mend the disk; with an `id` the change can be applied again without harm",
+            ) from e
         if note.startswith("apply"):
             self.version = self.store.head()
         else:
@@ -457,7 +504,8 @@ class Database(Readable):
         self._since_collected += 1
         if self._since_collected >= 50:
             self._since_collected = 0
-            self.store.collect()
+            with contextlib.suppress(OSError):  # the increment is committed; the next time may do
+                self.store.collect()
 
     @contextlib.contextmanager
     def _telling(self) -> Iterator[None]:
@@ -500,11 +548,21 @@ class Database(Readable):
 
 
 def _ddl(schema: StructType) -> str:
+    if not isinstance(schema, StructType):
+        raise QueryError(
+            f"the schema is of type {type(schema).__name__}",
+            hint="give it as DDL, such as 'id BIGINT, item STRING', or as a StructType",
+        )
     return ", ".join(f"`{f.name}` {f.dataType.simpleString()}" for f in schema.fields)
 
 
 def _read(query: str | Query | Term, schemas: Any) -> tuple[str, str, Term]:
     if isinstance(query, str):
         return query, "sql", read_sql(query, schemas)
+    if not isinstance(query, (Query, Node)):
+        raise QueryError(
+            f"the query is of type {type(query).__name__}",
+            hint="give SQL, a function with @headwater.query, or a term",
+        )
     term = query.read(schemas) if isinstance(query, Query) else query
     return text_of(term), "term", term

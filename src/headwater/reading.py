@@ -22,7 +22,7 @@ from headwater.engine import read
 from headwater.engine.cluster import Cluster
 from headwater.engine.compare import differences
 from headwater.engine.recompute import by_interpreter, by_spark
-from headwater.engine.session import Session, plain, telling
+from headwater.engine.session import Session, local_frame, telling
 from headwater.engine.working import Working
 from headwater.errors import NotRetained, QueryError, StateError, UnknownName
 from headwater.explain import explain_view
@@ -98,7 +98,7 @@ class Readable:
     def _frame(self, table: pa.Table) -> DataFrame:
         session = self.session.user if self.session.same_zone else self.session.spark
         with telling("making a DataFrame"):
-            return session.createDataFrame(plain(table))
+            return local_frame(session, table)
 
     def changes_table(self, name: str, since: int, until: int | None = None) -> pa.Table:
         """The rows that each version after one changed, with `_w` and `_version`, read in this process."""
@@ -157,6 +157,11 @@ class Readable:
 
     def verify(self, name: str | None = None, version: int | None = None) -> None:
         """Recomputes a view (or all) from the retained inputs and compares; `StateError` where they differ."""
+        if name in self.catalog.sources:
+            raise UnknownName(
+                f"`{name}` is a source, and only views can be recomputed",
+                hint=f"views: {', '.join(self.catalog.views) or 'none'}",
+            )
         for n in [name] if name is not None else self.catalog.views:
             found = read.repeated(self.table(n, version))
             expected = self.recomputed(n, version)

@@ -138,6 +138,17 @@ class Materializer:
             out.append(self._statement(target, sign, changed, strategy))
         return out
 
+    def looked_up(self) -> set[str]:
+        """The maps that statements of single changes look up."""
+        return {
+            name
+            for m in self.program.maps.values()
+            for relation in m.reads
+            if relation not in self.relations.static
+            for s in self.statements(m, {relation})
+            for name in s.reads
+        }
+
     def at_once(self, target: Map, changed: Iterable[str]) -> list[Statement] | None:
         """The same, with the maps that are kept; None if they are not enough."""
         self.frozen = True

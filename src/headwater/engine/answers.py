@@ -7,7 +7,7 @@ answer is computed from, before and after, and `rows` computes it: the change of
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -30,8 +30,10 @@ Changes = Mapping[str, list[pa.Table]]
 """Emitted rows by map."""
 
 
-def merge(working: Working, strata: Iterable[Stratum], changes: Changes) -> dict[str, pa.Table]:
-    """Adds changes to their maps; the touched groups of each stratum, by name, as their key columns."""
+def merge(
+    working: Working, strata: Iterable[Stratum], changes: Changes, answered: Collection[str] = ()
+) -> dict[str, pa.Table]:
+    """Adds changes to their maps; the touched groups of answered strata, by name, as their key columns."""
     strata = list(strata)
     working.next_round()
     pending = {n: list(tables) for n, tables in changes.items() if any(t.num_rows for t in tables)}
@@ -55,7 +57,11 @@ def merge(working: Working, strata: Iterable[Stratum], changes: Changes) -> dict
     for name, tables in pending.items():
         m = working.maps[name]
         _merge_map(working, m, tables, blind=m.kind == "change")
-    return {s.name: different(s.group, touched[s.name]) for s in strata if touched.get(s.name)}
+    return {
+        s.name: different(s.group, touched[s.name])
+        for s in strata
+        if s.name in answered and touched.get(s.name)
+    }
 
 
 def _merge_map(working: Working, m: Map, tables: list[pa.Table], blind: bool) -> Touched | None:

@@ -64,6 +64,7 @@ class Backfill:
         drivers = {s.drives for s in statements}
         self.increment.changes = {n: c for n in drivers if (c := self._whole(n)).rows}
         self.increment.execute([s for s in statements if s.drives in self.increment.changes])
+        self.increment.settle()
 
     def _pass_on(self, group: Map, new: set[str]) -> None:
         """What bags of different values that were there before say to a group that is new."""

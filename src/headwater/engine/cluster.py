@@ -380,9 +380,8 @@ def _merger(task: Task, strata: Sequence[Stratum], wanted: set[str]) -> Callable
         for changes in emitted.values():
             working = task.working()
             working.reads_new = True
-            touched = merge(working, strata, changes)
-            kept = {n: t for n, t in touched.items() if n in wanted}
-            yield from _results(kept, working.written(LocalFiles(task.root)))
+            touched = merge(working, strata, changes, wanted)
+            yield from _results(touched, working.written(LocalFiles(task.root)))
 
     return merging
 

@@ -47,6 +47,8 @@ class Increment:
         self.cluster = Cluster(working, session, root)
         self.touched: dict[str, list[pa.Table]] = {}
         self.changes: dict[str, Change] = {}
+        self.later: dict[str, list[pa.Table]] = {}
+        self.looked_up = compiler.maps.looked_up()
 
     def run(self, changes: Mapping[str, Change], in_sequence: bool) -> None:
         """Carries the changes of sources through; what is new is then in `working`."""
@@ -60,6 +62,7 @@ class Increment:
                     self.round(maps, {name})
             else:
                 self.round([m for m in maps if m.level == level], self.changes)
+            self.settle(level)
             self.answer([s for s in self.program.strata.values() if s.level == level])
 
     def possible_at_once(self, changed: Iterable[str]) -> bool:
@@ -106,7 +109,27 @@ class Increment:
                 self._arrange(s)
                 made = run(s, tables[s.drives], self.working, self.session.evaluate)
                 emitted.setdefault(s.target.name, []).append(made)
-            touched = merge(self.working, strata, emitted)
+            self._merge(emitted)
+            return
+        self._touch(touched)
+
+    def _merge(self, emitted: Mapping[str, list[pa.Table]]) -> None:
+        """Merges at once the maps that statements look up; the others later, all rounds together."""
+        strata = list(self.program.strata.values())
+        now = {n: tables for n, tables in emitted.items() if n in self.looked_up}
+        for n, tables in emitted.items():
+            if n not in self.looked_up:
+                self.later.setdefault(n, []).extend(tables)
+        self._touch(merge(self.working, strata, now, answered(self.program)))
+
+    def settle(self, level: int | None = None) -> None:
+        """Merges what was put off, of the maps up to a level."""
+        names = [n for n in self.later if level is None or self.program.maps[n].level <= level]
+        emitted = {n: self.later.pop(n) for n in names}
+        strata = list(self.program.strata.values())
+        self._touch(merge(self.working, strata, emitted, answered(self.program)))
+
+    def _touch(self, touched: Mapping[str, pa.Table]) -> None:
         for name, keys in touched.items():
             self.touched.setdefault(name, []).append(keys)
 

@@ -104,7 +104,7 @@ def look_up(s: Lookup, table: pa.Table, into: Arrangement) -> pa.Table:
         for k, n in zip(s.keys, spec.lookup, strict=True)
     ]
     h = pa.array(hash_keys(probes, table.num_rows))
-    found = into.lookup(pa.table([h, *probes], ["_h", *spec.lookup]))
+    found = into.lookup(pa.table([h, *probes], ["_h", *spec.lookup]), linear=True)
     at = np.asarray(column(found, INDEX))
     if len(at) != table.num_rows or (at != np.arange(len(at))).any():
         table = table.take(pa.array(at))

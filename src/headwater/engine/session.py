@@ -3,6 +3,9 @@
 `newSession` shares the context and drops runtime settings, so the ones that answers depend on are copied, and
 those that make small work quick are set here; the user's session is never changed. What answers depend on is kept
 with the database: another session is set to it, or refused where it cannot be.
+
+Without a session that is given or active, a local one is started when something is first asked of it: views are read,
+and small changes carried through, without one.
 """
 
 from __future__ import annotations
@@ -12,10 +15,16 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import dropwhile, takewhile
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyspark
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -46,15 +55,23 @@ class Session:
     """Spark for one database: the user's session, and our own beside it."""
 
     def __init__(self, user: SparkSession | None, partitions: int | None = None):
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-        self.user = user or local_session()
-        self._refuse()
-        self.spark = self.user.newSession()
-        self.cores = max(1, self.user.sparkContext.defaultParallelism)
-        self.partitions = partitions or self.cores
+        self._given = user or SparkSession.getActiveSession()
+        self._partitions = partitions
+        self._kept: dict[str, str] | None = None
         self.counts = Counts()
-        self.same_zone = True
+        if self._given is not None:
+            self._refuse(self._given)
+
+    @cached_property
+    def user(self) -> SparkSession:
+        """The user's session, the active one, or a local one that is started when it is first needed."""
+        return self._given or local_session()
+
+    @cached_property
+    def spark(self) -> SparkSession:
+        """Our own session beside the user's."""
+        self._refuse(self.user)
+        made = self.user.newSession()
         for name, value in {
             "spark.sql.adaptive.enabled": "false",
             "spark.sql.shuffle.partitions": str(self.partitions),
@@ -62,42 +79,65 @@ class Session:
             "spark.sql.execution.arrow.maxRecordsPerBatch": "200000",
             "spark.sql.execution.pythonUDF.arrow.enabled": "true",
             ANSI: "true",
-            TIME_ZONE: self._setting(TIME_ZONE),
+            CASE: "false",
+            TIME_ZONE: self._kept["time_zone"] if self._kept else self._setting(TIME_ZONE),
         }.items():
-            self.spark.conf.set(name, value)
+            made.conf.set(name, value)
+        return made
+
+    @property
+    def cores(self) -> int:
+        """How many tasks Spark runs at once."""
+        return max(1, int(self.user.sparkContext.defaultParallelism))
+
+    @property
+    def partitions(self) -> int:
+        """How many tasks merge."""
+        return self._partitions or self.cores
+
+    @property
+    def same_zone(self) -> bool:
+        """Whether the user's session has the time zone that the database was made with."""
+        return self._kept is None or self._kept["time_zone"] == self._setting(TIME_ZONE)
 
     def _setting(self, name: str) -> str:
         return str(self.user.conf.get(name))
 
-    def _refuse(self) -> None:
-        if self._setting(ANSI) != "true":
+    def _refuse(self, user: SparkSession) -> None:
+        if str(user.conf.get(ANSI)).lower() != "true":
             raise SettingsDiffer(
                 "the Spark session is not in ANSI mode, and answers would differ from its own",
                 hint=f"set {ANSI} to true",
             )
-        if self._setting(CASE) == "true":
+        if str(user.conf.get(CASE)).lower() == "true":
             raise SettingsDiffer(
                 "the Spark session tells upper from lower case in names, and Headwater does not",
                 hint=f"set {CASE} to false",
             )
+
+    @property
+    def _version(self) -> str:
+        """Spark's version: of the session that is there, or of the local one that would be started."""
+        return str(self._given.version if self._given is not None else pyspark.__version__)
 
     def settings(self) -> dict[str, str]:
         """What answers depend on, as it is in the user's session."""
         return {
             "time_zone": self._setting(TIME_ZONE),
             "ansi": "true",
-            "spark": ".".join(self.user.version.split(".")[:2]),
+            "spark": _minor(self._version),
         }
 
     def adopt(self, kept: dict[str, str]) -> None:
         """Takes over what a database was created with; `SettingsDiffer` where that cannot be done."""
-        if kept["spark"] != self.settings()["spark"]:
+        if kept["spark"] != _minor(self._version):
             raise SettingsDiffer(
-                f"the database was made with Spark {kept['spark']}, and this is {self.user.version}",
+                f"the database was made with Spark {kept['spark']}, and this is {self._version}",
                 hint="open it with that version, or create a new one and apply the sources again",
             )
-        self.spark.conf.set(TIME_ZONE, kept["time_zone"])
-        self.same_zone = kept["time_zone"] == self._setting(TIME_ZONE)
+        self._kept = kept
+        if "spark" in self.__dict__:
+            self.spark.conf.set(TIME_ZONE, kept["time_zone"])
 
     # --- scalars over tables in this process ---------------------------------------------------------------------
 
@@ -135,7 +175,7 @@ class Session:
 
     def frame(self, table: pa.Table) -> DataFrame:
         """A local table as a DataFrame of our session."""
-        return self.spark.createDataFrame(plain(table))
+        return local_frame(self.spark, table)
 
     def register(self, name: str, function: Callable[..., Any], returns: str) -> None:
         """Makes a Python function known to our session."""
@@ -164,35 +204,100 @@ def plain(table: pa.Table) -> pa.Table:
     return table if schema == table.schema else table.cast(schema)
 
 
+def local_frame(session: SparkSession, table: pa.Table) -> DataFrame:
+    """A local table as a DataFrame of a session; the active session stays what it was."""
+    before = SparkSession.getActiveSession()
+    try:
+        return session.createDataFrame(plain(table))
+    finally:  # `createDataFrame` makes its session the active one, and nothing public takes that back
+        if before is not None and before is not session:
+            SparkSession._activeSession = before
+            java = SparkSession._get_j_spark_session_class(before._jvm)
+            java.setActiveSession(before._jsparkSession)
+
+
 @contextlib.contextmanager
 def telling(what: str) -> Iterator[None]:
     """Spark's errors with our sentence on top."""
     try:
         yield
-    except PySparkException as e:
-        lines = [x.strip() for x in str(e).splitlines() if x.strip()]
-        cause = next((x for x in lines if x.startswith("[")), lines[0] if lines else "")
-        raise EngineError(f"Spark failed while {what}", hint=cause) from e
-    except Exception as e:
-        if type(e).__module__.startswith("py4j") or isinstance(e, ConnectionError):
-            raise EngineError(
-                f"Spark failed while {what}: the session is gone or its Java process stopped",
-                hint="start a session and open the database again; nothing was committed",
-            ) from e
-        raise
+    except (PySparkException, Py4JJavaError) as e:
+        stopped = "stopped SparkContext" in str(e) or "SparkContext was shut down" in str(e)
+        raise (
+            _gone(what)
+            if stopped
+            else EngineError(
+                f"Spark failed while {what}",
+                hint=f"{cause_of(str(e))}\nthe database is as it was before",
+            )
+        ) from e
+    except (Py4JError, ConnectionError) as e:
+        raise _gone(what) from e
+    except AttributeError as e:
+        if SparkContext._active_spark_context is not None:
+            raise
+        raise _gone(what) from e  # what a stopped session answers to some calls
+
+
+def _gone(what: str) -> EngineError:
+    return EngineError(
+        f"Spark failed while {what}: the session was stopped, or its Java process ended",
+        hint="start a session and open the database again; it is as it was before",
+    )
+
+
+def cause_of(text: str) -> str:
+    """What went wrong, from the text of an error of Spark: the user's own message where there is one."""
+    _, python, traceback = text.rpartition("Traceback (most recent call last):\n")
+    if python:
+        message = dropwhile(lambda x: x.startswith(" "), traceback.splitlines())
+        return "\n".join(takewhile(lambda x: x and not x.startswith("\tat "), message))
+    if "Python worker exited unexpectedly" in text:
+        return (
+            "a Python process of Spark ended: it was killed, perhaps for want of memory, or crashed"
+        )
+    lines = [x.strip().removeprefix("Caused by: ") for x in text.splitlines() if x.strip()]
+    named = next((x for x in lines if x.startswith("[")), None)
+    deepest = [x for x in text.splitlines() if x.startswith("Caused by: ")]
+    return named or (deepest[-1].removeprefix("Caused by: ") if deepest else lines[0])
+
+
+def _minor(version: str) -> str:
+    return ".".join(version.split(".")[:2])
 
 
 def local_session() -> SparkSession:
-    """The active session, or a local one on all cores."""
+    """The session of this process, or a local one on all cores."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     active = SparkSession.getActiveSession()
-    if active is not None:
+    if active is not None:  # `getOrCreate` would change its settings
         return active
     made: SparkSession = (
         SparkSession.builder.master("local[*]")
         .appName("headwater")
         .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.log.level", "ERROR")
         .getOrCreate()
     )
     return made
+
+
+def quiet_session(log: Path) -> SparkSession:
+    """The same, where the messages of the Java process go to a file and not to the terminal."""
+    if SparkSession.getActiveSession() is not None:
+        return local_session()
+    sys.stderr.flush()
+    terminal = os.dup(2)
+    with log.open("ab") as f:
+        os.dup2(f.fileno(), 2)  # the Java process inherits it
+    try:
+        return local_session()
+    except BaseException:
+        os.write(terminal, log.read_bytes())
+        raise
+    finally:
+        os.dup2(terminal, 2)
+        os.close(terminal)

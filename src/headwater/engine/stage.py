@@ -19,17 +19,18 @@ import pandas as pd
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from headwater.calculus.types import RecordType
+from headwater.calculus.types import BIGINT, RecordType
 from headwater.compiler.program import WEIGHT
 from headwater.engine.session import Counts, quoted, telling
 from headwater.engine.types import arrow_type, spark_type
-from headwater.errors import BadChange
+from headwater.errors import BadChange, StateError
 
 CHANGE_TYPE = "_change_type"
 SIGNS = {"insert": 1, "update_postimage": 1, "delete": -1, "update_preimage": -1}
 INLINE = 1 << 20
 """A partition of so many bytes comes back through the driver."""
 FOLDER = "staging"
+WEIGHTS = "a weight says how often the row is inserted, or deleted where it is negative"
 
 
 @dataclass(frozen=True)
@@ -64,9 +65,15 @@ def read_file(path: Path) -> pa.Table:
 def write_file(root: Path, table: pa.Table) -> str:
     """A table as a staged file; gives its name."""
     name = f"{FOLDER}/{uuid.uuid4().hex}.arrow"
-    (root / FOLDER).mkdir(parents=True, exist_ok=True)
-    with pa.OSFile(str(root / name), "wb") as f, pa.ipc.new_file(f, table.schema) as out:
-        out.write_table(table)
+    try:
+        (root / FOLDER).mkdir(parents=True, exist_ok=True)
+        with pa.OSFile(str(root / name), "wb") as f, pa.ipc.new_file(f, table.schema) as out:
+            out.write_table(table)
+    except OSError as e:
+        raise StateError(
+            f"a change could not be staged in {root / FOLDER}: {e.strerror or e}",
+            hint="nothing was committed; make room or mend the disk, and apply the same change again",
+        ) from e
     return name
 
 
@@ -107,16 +114,17 @@ def _table(name: str, row: RecordType, data: Any) -> pa.Table:
         case pa.RecordBatch():
             return pa.Table.from_batches([data])
         case pd.DataFrame():
-            return _converted(name, row, {str(c): data[c] for c in data.columns}, len(data))
+            _columns_fit(name, row, [str(c) for c in data.columns])
+            return _converted(name, row, {str(c): data[c] for c in data.columns})
         case str() | bytes() | Mapping():
             raise BadChange(
-                f"the change of `{name}` is a {type(data).__name__}",
+                f"the change of `{name}` is of type {type(data).__name__}",
                 hint="give a DataFrame, an Arrow table, a pandas frame, or a list of rows",
             )
         case Iterable():
             return _from_rows(name, row, list(data))
     raise BadChange(
-        f"the change of `{name}` is a {type(data).__name__}",
+        f"the change of `{name}` is of type {type(data).__name__}",
         hint="give a DataFrame, an Arrow table, a pandas frame, or a list of rows",
     )
 
@@ -126,56 +134,92 @@ def _from_rows(name: str, row: RecordType, rows: Sequence[Any]) -> pa.Table:
     if not rows:
         return schema_of(row).empty_table()
     if all(isinstance(r, Mapping) for r in rows):
-        names = list(dict.fromkeys(str(k) for r in rows for k in r))
-        for i, r in enumerate(rows):
-            missing = [n for n in fields if n not in r]
-            if missing:
-                raise BadChange(
-                    f"row {i + 1} of the change of `{name}` has no `{missing[0]}`",
-                    hint=f"columns of `{name}`: {', '.join(fields)}; a missing value is None",
-                )
-        return _converted(name, row, {n: [r.get(n) for r in rows] for n in names}, len(rows))
+        return _from_dicts(name, row, rows)
     for i, r in enumerate(rows):
-        if not isinstance(r, (tuple, list)) or len(r) not in (len(fields), len(fields) + 1):
-            found = f"{len(r)} values" if isinstance(r, (tuple, list)) else type(r).__name__
+        if not isinstance(r, (tuple, list)):
             raise BadChange(
-                f"row {i + 1} of the change of `{name}` has {found}, not {len(fields)}",
-                hint=f"columns of `{name}`: {', '.join(fields)}",
+                f"row {i + 1} of the change of `{name}` is of type {type(r).__name__}",
+                hint="give all rows as tuples, or all as dicts",
+            )
+        if len(r) not in (len(fields), len(fields) + 1):
+            raise BadChange(
+                f"row {i + 1} of the change of `{name}` has {len(r)} values, not {len(fields)}",
+                hint=f"columns of `{name}`: {', '.join(fields)}; a weight may follow",
             )
     if len({len(r) for r in rows}) > 1:
-        raise BadChange(f"some rows of the change of `{name}` have a weight and some have none")
+        raise BadChange(
+            f"some rows of the change of `{name}` have a weight and some have none",
+            hint=f"columns of `{name}`: {', '.join(fields)}; a weight may follow in all rows",
+        )
     names = fields if len(rows[0]) == len(fields) else [*fields, WEIGHT]
-    return _converted(name, row, {n: [r[i] for r in rows] for i, n in enumerate(names)}, len(rows))
+    return _converted(name, row, {n: [r[i] for r in rows] for i, n in enumerate(names)})
 
 
-def _converted(name: str, row: RecordType, columns: Mapping[str, Any], rows: int) -> pa.Table:
+def _from_dicts(name: str, row: RecordType, rows: Sequence[Mapping[Any, Any]]) -> pa.Table:
+    fields = [n for n, _ in row.fields]
+    if not all(n in r for r in rows for n in fields):  # names in another case, or missing
+        right = {n.lower(): n for n in fields}
+        rows = [{right.get(str(k).lower(), k): v for k, v in r.items()} for r in rows]
+    for i, r in enumerate(rows):
+        missing = [n for n in fields if n not in r]
+        if missing:
+            raise BadChange(
+                f"row {i + 1} of the change of `{name}` has no `{missing[0]}`",
+                hint=f"columns of `{name}`: {', '.join(fields)}; a missing value is None",
+            )
+    names = list(dict.fromkeys(k for r in rows for k in r))
+    _columns_fit(name, row, [str(n) for n in names])
+    return _converted(name, row, {str(n): [r.get(n) for r in rows] for n in names})
+
+
+NOT_FITTING = (pa.ArrowException, TypeError, ValueError, OverflowError)
+
+
+def _converted(name: str, row: RecordType, columns: Mapping[str, Any]) -> pa.Table:
     """Columns of Python values in the types of the source; the first that does not fit is named."""
-    types = {n.lower(): arrow_type(t) for n, t in row.fields}
+    types: dict[str, Any] = {n.lower(): t for n, t in row.fields}
     out = {}
     for n, values in columns.items():
-        t = types.get(n.lower())
+        t = BIGINT if n == WEIGHT else types.get(n.lower())
         if t is None:
-            out[n] = pa.array(values) if n != WEIGHT else pa.array(values, pa.int64())
+            out[n] = pa.array([None if v is None else str(v) for v in values], pa.string())
             continue
         try:
-            out[n] = pa.array(values, t, from_pandas=isinstance(values, pd.Series))
-        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            out[n] = _array(values, arrow_type(t))
+        except NOT_FITTING:
             out[n] = _one_by_one(name, n, values, t)
-    return pa.table(out) if out else pa.table({})
+    return pa.table(out)
 
 
-def _one_by_one(name: str, column: str, values: Any, t: pa.DataType) -> pa.Array:
+def _array(values: Any, t: pa.DataType) -> pa.Array:
+    """Values as an array; unlike Arrow it takes no fraction for a whole number, and no number for a time."""
+    if isinstance(values, pd.Series) and values.dtype != object:
+        given = pa.array(values, from_pandas=True)
+        if pa.types.is_floating(given.type) and pa.types.is_integer(t):
+            return given.cast(t)  # pandas keeps whole numbers with gaps so; a fraction is an error
+        if not fits(given.type, t):
+            raise TypeError
+        return pa.array(values, t, from_pandas=True)
+    values = list(values)
+    if pa.types.is_integer(t) and any(isinstance(v, float) and v == v for v in values):
+        raise TypeError
+    if pa.types.is_temporal(t) and any(isinstance(v, (int, float)) and v == v for v in values):
+        raise TypeError
+    return pa.array(values, t, from_pandas=pa.types.is_integer(t) or pa.types.is_temporal(t))
+
+
+def _one_by_one(name: str, column: str, values: Any, t: Any) -> pa.Array:
     """The column again, value by value, to name the one that does not fit."""
     items = list(values)
     for i, v in enumerate(items):
         try:
-            pa.array([v], t, from_pandas=True)
-        except (pa.ArrowException, TypeError, ValueError, OverflowError) as e:
+            _array([v], arrow_type(t))
+        except NOT_FITTING as e:
             raise BadChange(
-                f"row {i + 1} of the change of `{name}`: {v!r} is no {t} for the column `{column}`",
-                hint=f"give the value as {t}, or cast it first",
+                f"row {i + 1} of the change of `{name}`: {v!r} is no {spark_type(t)} for the column `{column}`",
+                hint=WEIGHTS if column == WEIGHT else "give a value of that type, or None",
             ) from e
-    return pa.array(items, t, from_pandas=True)
+    return _array(items, arrow_type(t))
 
 
 def checked(name: str, row: RecordType, table: pa.Table, sign: int) -> pa.Table:
@@ -194,7 +238,8 @@ def checked(name: str, row: RecordType, table: pa.Table, sign: int) -> pa.Table:
         raw = table.column(given[WEIGHT])
         if not pa.types.is_integer(raw.type) or raw.null_count:
             raise BadChange(
-                f"`{WEIGHT}` of the change of `{name}` is not a whole number in every row"
+                f"`{WEIGHT}` of the change of `{name}` is not a whole number in every row",
+                hint=WEIGHTS,
             )
         weights = np.asarray(raw.cast(pa.int64()))
     if CHANGE_TYPE in given:
@@ -231,7 +276,10 @@ def _columns_fit(name: str, row: RecordType, found: list[str]) -> None:
         )
     twice = [n for n in low if low.count(n) > 1]
     if twice:
-        raise BadChange(f"the change of `{name}` has two columns `{twice[0]}`")
+        raise BadChange(
+            f"the change of `{name}` has two columns `{twice[0]}`",
+            hint="upper and lower case are the same in names; leave one out",
+        )
 
 
 def _cast(name: str, n: str, values: Any, t: Any, wanted: pa.DataType) -> Any:
@@ -242,7 +290,7 @@ def _cast(name: str, n: str, values: Any, t: Any, wanted: pa.DataType) -> Any:
         )
     try:
         return values.cast(wanted)
-    except pa.ArrowInvalid as e:
+    except pa.ArrowException as e:
         raise BadChange(
             f"the column `{n}` of the change of `{name}` does not fit into {spark_type(t)}: {e}",
             hint="a value is too large or has too many digits",

@@ -37,6 +37,8 @@ from headwater.errors import ParseError
 
 Schemas = Mapping[str, MapType]
 
+EXAMPLE = "write columns with Spark's types: id BIGINT, item STRING"
+
 _KINDS = exp.DataType.Type
 _SCALARS: dict[Any, KeyType] = {
     _KINDS.BOOLEAN: BOOLEAN,
@@ -95,13 +97,17 @@ def columns(ddl: str) -> RecordType:
     try:
         table = sqlglot.parse_one(f"CREATE TABLE t ({ddl})", dialect="spark")
     except sqlglot.errors.ParseError as e:
-        raise ParseError(f"cannot read the schema `{ddl}`", hint=str(e).splitlines()[0]) from e
+        at = e.errors[0] if e.errors else {}
+        near = f"near `{at['highlight']}`; " if at.get("highlight") else ""
+        raise ParseError(f"cannot read the schema `{ddl}`", hint=near + EXAMPLE) from e
     fields = []
-    for column in table.find_all(exp.ColumnDef):
-        if column.find_ancestor(exp.DataType) is None:
-            if column.args.get("kind") is None:
-                raise ParseError(f"the column `{column.name}` has no type in `{ddl}`")
-            fields.append((column.name, type_of_ddl(column.args["kind"])))
+    if not isinstance(table.this, exp.Schema) and ddl.strip():
+        raise ParseError(f"cannot read the schema `{ddl}`", hint=EXAMPLE)
+    for column in table.this.expressions:
+        if not isinstance(column, exp.ColumnDef) or column.args.get("kind") is None:
+            what = column.sql(dialect="spark")
+            raise ParseError(f"`{what}` is no column with a type in `{ddl}`", hint=EXAMPLE)
+        fields.append((column.name, type_of_ddl(column.args["kind"])))
     names = [n.lower() for n, _ in fields]
     repeated = {n for n in names if names.count(n) > 1}
     if repeated:

@@ -64,26 +64,32 @@ class Arrangement:
 
     # --- reading --------------------------------------------------------------------------------------
 
-    def lookup(self, keys: pa.Table, whole_key: bool = False) -> pa.Table:
+    def lookup(self, keys: pa.Table, whole_key: bool = False, linear: bool = False) -> pa.Table:
         """The entries of the given look-up keys (with `_h`): `_i`, the key, the ring; none that is zero.
 
-        With `whole_key` the keys give all key columns and only those very entries are found.
+        With `whole_key` the keys give all key columns and only those very entries are found. For a `linear` use
+        the entries of a change map may come in parts, to be added up by whoever sums: that saves a sort.
         """
         spec = self.spec
         names = spec.keys if whole_key else list(spec.lookup)
         wanted = all_parts(
             [canonical(column(keys, n)).cast(spec.schema.field(n).type) for n in names]
         )
-        return self._found(hashes(keys), names, wanted)
+        return self._found(hashes(keys), names, wanted, linear)
 
-    def _found(self, h: Ints, names: list[str], wanted: list[pa.Array]) -> pa.Table:
+    def _found(
+        self, h: Ints, names: list[str], wanted: list[pa.Array], linear: bool = False
+    ) -> pa.Table:
         """The entries of some keys, of which the hashes and the parts are given."""
         spec = self.spec
         single = spec.unique or set(names) == set(spec.keys)
-        order = np.argsort(h, kind="stable")
+        order = np.argsort(h)
         found: list[tuple[Ints, pa.Table]] = []
-        for run in self._opened(h, order):
-            probes, table = self._matches(run, h, order, names, wanted)
+        for ref in self.refs:
+            some = _within(h, order, ref)
+            if len(some) == 0:
+                continue
+            probes, table = self._matches(self.runs.open(ref), h, some, names, wanted)
             if len(probes):
                 found.append((probes, table))
                 if spec.kind == "value" and single:
@@ -91,14 +97,10 @@ class Arrangement:
                     rest = np.ones(len(h), np.bool_)
                     rest[probes] = False
                     order = order[rest[order]]
+        if linear and spec.kind == "change" and found:
+            table = pa.concat_tables([t for _, t in found])
+            return self._indexed(np.concatenate([i for i, _ in found]), table)
         return self._consolidated(found, single)
-
-    def _opened(self, h: Ints, order: Ints) -> Iterator[Run]:
-        if len(order):
-            low, high = int(h[order[0]]), int(h[order[-1]])
-            for ref in self.refs:
-                if ref.low <= high and ref.high >= low:
-                    yield self.runs.open(ref)
 
     def _matches(
         self, run: Run, h: Ints, order: Ints, names: list[str], wanted: list[pa.Array]
@@ -127,7 +129,7 @@ class Arrangement:
             kept = np.asarray(column(table, self.spec.count)) != 0
             return self._indexed(at, table, kept)
         columns = [] if single else key_parts(self.spec, table)
-        order = sort_order(at, columns)
+        order = sort_order(at, columns, stable=self.spec.kind == "value")
         at, rows = at[order], pa.array(order)
         starts = boundaries(at, [c.take(rows) for c in columns])
         merged = combine(self.spec, table.take(rows), starts)
@@ -242,6 +244,13 @@ class Arrangement:
         return entries, touched
 
 
+def _within(h: Ints, order: Ints, ref: RunRef) -> Ints:
+    """Those of the keys, given in the order of their hashes, that lie in a run's range."""
+    sorted_h = h[order]
+    first = np.searchsorted(sorted_h, np.int64(ref.low), "left")
+    return order[first : np.searchsorted(sorted_h, np.int64(ref.high), "right")]
+
+
 # --- the kernels ------------------------------------------------------------------------------------------
 
 
@@ -254,7 +263,8 @@ def consolidate(spec: MapSpec, table: pa.Table) -> pa.Table:
 
 def total(spec: MapSpec, table: pa.Table) -> pa.Table:
     """Changes sorted, one a key, added up whatever the kind of the map."""
-    table = sort_stable(spec, table)
+    columns, down = sort_columns(spec, table)
+    table = table.take(pa.array(sort_order(hashes(table), columns, down)))
     starts = boundaries(hashes(table), key_parts(spec, table))
     return added(spec, table, starts)
 

@@ -89,6 +89,11 @@ def acquire(files: FileSystem, time_to_live: float = 60.0) -> Lease:
         here = last.host == socket.gethostname()
         gone = here and last.pid != os.getpid() and not _alive(last.pid)
         if not gone and age < time_to_live:
+            if here and last.pid == os.getpid():
+                raise WriterBusy(
+                    "this process is writing to this database already, through another handle",
+                    hint="use that one, or close it first",
+                )
             raise WriterBusy(
                 f"process {last.pid} on {last.host} is writing to this database",
                 hint=f"close it there; a writer that shows no life for {time_to_live:.0f} s is taken over",
@@ -106,6 +111,15 @@ def acquire(files: FileSystem, time_to_live: float = 60.0) -> Lease:
                 if entry.name.startswith(f"{old.epoch:020d}."):
                     files.delete(f"{FOLDER}/{entry.name}")
     return Lease(files, holder, taken_over, time_to_live)
+
+
+def holder(files: FileSystem) -> Holder | None:
+    """Who writes, as far as can be seen from here; nobody where the lease was released or its process is gone."""
+    held = _epochs(files)
+    if not held or _released(files, held[-1].epoch):
+        return None
+    here = held[-1].host == socket.gethostname()
+    return None if here and not _alive(held[-1].pid) else held[-1]
 
 
 def _path(epoch: int) -> str:

@@ -100,6 +100,10 @@ class Reader:
                 span=Span(1, 1),
                 hint="a view is defined by a SELECT",
             )
+        for select in statements[0].find_all(exp.Select):
+            if not select.expressions:
+                what = "a SELECT names no columns"
+                raise self.error(ParseError, what, select, hint="SELECT * takes all of them")
         return statements[0]
 
     def span(self, node: exp.Expr) -> Span:

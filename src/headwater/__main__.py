@@ -1,0 +1,10 @@
+"""`python -m headwater`: the same as the command `headwater`."""
+
+from __future__ import annotations
+
+import sys
+
+from headwater.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())
