@@ -10,10 +10,10 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
-from benchmarks import state
+from benchmarks import state, views
 from benchmarks.report import SCALES, Report
 
-PARTS: dict[str, Callable[[Report], None]] = {"state": state.run}
+PARTS: dict[str, Callable[[Report], None]] = {"state": state.run, "views": views.run}
 
 
 def main() -> None:

@@ -22,9 +22,7 @@ class Copy:
     def follow(self, db: hw.Database, view: str) -> int:
         """Takes over what changed; gives the number of changes."""
         newest = db.version
-        changes = db.changes_table(
-            view, self.version, newest
-        ).to_pylist()  # Arrow; no Spark is asked
+        changes = db.changes_table(view, self.version, newest).to_pylist()
         for change in changes:
             weight = change.pop("_w")
             del change["_version"]

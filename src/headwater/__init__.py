@@ -1,13 +1,29 @@
 """Headwater keeps the answers to queries up to date as data arrives.
 
-A query is written once, as SQL or as a Python comprehension, and read into a calculus of maps from keys
-to ring values. Its delta says how the answer changes when the inputs do:
+A query is written once, as SQL; changes of its inputs, insertions and deletions, become changes of its answer:
 
->>> from headwater import delta, interpret, read_sql, schemas
->>> tables = schemas("orders(id BIGINT, item STRING, price BIGINT)")
->>> q = read_sql("SELECT item FROM orders WHERE price > 10", tables)
->>> delta(q, {"orders"})
-for orders1 in Δorders collect [orders1.price > 10:int] · {{item: orders1.item}}
+>>> import tempfile, headwater as hw
+>>> folder = tempfile.TemporaryDirectory()
+>>> db = hw.open(folder.name)
+>>> orders = db.source("orders", "id BIGINT, customer STRING")
+>>> lines = db.source("lines", "order_id BIGINT, price BIGINT")
+>>> revenue = db.view("revenue", '''SELECT customer, sum(price) AS total
+...     FROM orders JOIN lines ON id = order_id GROUP BY customer''')
+>>> first = db.apply({"orders": [(1, "Ada")], "lines": [(1, 10), (1, 5)]})
+>>> second = db.apply({"lines": hw.Delta(inserts=[(1, 7)], deletes=[(1, 5)])})
+>>> db.table("revenue").to_pylist()
+[{'customer': 'Ada', 'total': 17, '_w': 1}]
+>>> changes = db.changes_table("revenue", since=first.version).to_pylist()
+>>> sorted((c["total"], c["_w"]) for c in changes)
+[(15, -1), (17, 1)]
+>>> db.close()
+>>> folder.cleanup()
+
+`db["revenue"].snapshot()` gives the same as a DataFrame. What a query is maintained by is in the calculus:
+
+>>> q = hw.read_sql("SELECT id FROM orders WHERE id > 10", hw.schemas("orders(id BIGINT)"))
+>>> hw.delta(q, {"orders"})
+for orders1 in Δorders collect [orders1.id > 10:int] · {{id: orders1.id}}
 """
 
 from headwater.calculus.data import from_python, to_python

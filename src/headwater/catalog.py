@@ -6,7 +6,7 @@ order in which the views were defined, and must come out with the maps that are 
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from headwater.calculus.parse import parse
@@ -20,7 +20,7 @@ from headwater.errors import StateError
 from headwater.language.functions import DEFINED
 from headwater.language.schema import columns, sql_name
 
-SOURCE, VIEW, SETTINGS, APPLIED = "source:", "view:", "settings", "applied:"
+SOURCE, VIEW, SETTINGS, APPLIED, SEEN = "source:", "view:", "settings", "applied:", "seen:"
 """How the facts of a version are called."""
 
 
@@ -60,6 +60,8 @@ class ViewDef:
     place: int
     created: int
     functions: dict[str, str] = field(default_factory=dict)
+    kept: str = "recursive"
+    why: str = ""
 
     @property
     def type(self) -> MapType:
@@ -102,10 +104,20 @@ class Catalog:
                 compiler.program.maps[kept.name] = kept
         known: dict[str, MapType] = {n: s.type for n, s in self.sources.items()}
         for view in self.views.values():
-            compiler.view(view.name, parse(view.term, known), view.strategy)
+            compiler.view(view.name, parse(view.term, known), view.kept)
             known[view.name] = view.type
-        compiler.maps.created.clear()
         return compiler
+
+    def chosen_again(self) -> Catalog:
+        """The same views, with the strategies that are taken for them now."""
+        out = Catalog(self.sources)
+        known = self.schemas()
+        for view in self.views.values():
+            if view.strategy == "auto":
+                kept, why = out.compiled().choose(view.name, parse(view.term, known))
+                view = replace(view, kept=kept, why=why)
+            out.views[view.name] = view
+        return out
 
     def readers(self, name: str) -> list[str]:
         """The views that read a source or view directly."""

@@ -8,7 +8,7 @@
     headwater verify DIR [VIEW]        recompute and compare
 
 Nothing here writes to a database but `demo` to its own, so all of it works beside a writer; Spark is started by
-`demo`, `verify` and `changes --format cdc` only.
+`demo` and `verify` only.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ from headwater.engine.read import repeated
 from headwater.engine.session import quiet_session
 from headwater.errors import HeadwaterError, QueryError, StateError
 from headwater.explain import maps_of
-from headwater.handles import ViewHandle
 from headwater.reading import READ_HERE, source_view
 from headwater.state import lease
 from headwater.terminal import Paint, changes_shown, grid, in_order, rows_shown, size
@@ -137,9 +136,9 @@ def _changes(options: argparse.Namespace, paint: Paint) -> None:
         table = db.changes_table(options.view, options.since)
         print(changes_shown(table, options.limit or None, paint, by=_key(db, options.view)))
         return
-    _start_spark()
-    changed = ViewHandle(db, options.view).changes(options.since, format="cdc").toArrow()
-    print(rows_shown(in_order(changed, ["_commit_version"]), options.limit or None, paint))
+    changed = db.cdc_table(options.view, options.since)
+    first = ["_commit_version", *_key(db, options.view), "_change_type"]
+    print(rows_shown(in_order(changed, first), options.limit or None, paint))
 
 
 def _key(db: Database, name: str) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -23,6 +24,7 @@ from headwater.calculus.terms import Node, Term
 from headwater.calculus.types import RecordType
 from headwater.catalog import (
     APPLIED,
+    SEEN,
     SETTINGS,
     Catalog,
     SourceDef,
@@ -43,7 +45,7 @@ from headwater.engine.backfill import Backfill
 from headwater.engine.increment import Increment
 from headwater.engine.pieces import whole
 from headwater.engine.rows import hashed
-from headwater.engine.session import Counts, Session
+from headwater.engine.session import Counts, Session, telling
 from headwater.engine.spec import spec_of
 from headwater.engine.stage import FOLDER, Change, stage
 from headwater.engine.working import Working
@@ -63,7 +65,7 @@ from headwater.language.comprehension import Query
 from headwater.language.functions import DEFINED
 from headwater.language.schema import EXAMPLE, columns
 from headwater.language.sql import read_sql
-from headwater.reading import Readable
+from headwater.reading import Readable, has_maps, stale_maps
 from headwater.state.files import LocalFiles
 from headwater.state.run import column
 from headwater.state.store import Commit as StoreCommit
@@ -125,14 +127,12 @@ class Database(Readable):
         if kept is not None:
             self.session.adopt(kept)
         self.compiler = self.catalog.compiled()
-        for name in self.compiler.program.maps:
-            if name not in snapshot.version.maps:
-                raise StateError(
-                    "this version of Headwater keeps other maps for the views of this database",
-                    hint="drop the views and define them again",
-                )
+        self.stale = not has_maps(snapshot, self.compiler)
 
-    def _writing(self) -> StoreWriter:
+    def _writing(self, stale: bool = False) -> StoreWriter:
+        """The right to write; only `rebuild` may do so while the maps are stale."""
+        if self.stale and not stale:
+            raise stale_maps()
         if self._writer is None:
             with self._telling():
                 self._writer = self.store.writer()
@@ -286,9 +286,14 @@ class Database(Readable):
         )
         self._register(made)
         compiler = self.catalog.compiled()
+        kept, why = (
+            compiler.choose(name, term) if strategy == "auto" else (strategy, "as was asked for")
+        )
+        made = replace(made, kept=kept, why=why)
         before = dict(compiler.program.maps)
         strata = set(compiler.program.strata)
-        view = compiler.view(name, term, strategy)
+        compiler.maps.created.clear()
+        view = compiler.view(name, term, kept)
         created = [m for n, m in compiler.program.maps.items() if n not in before]
         with self._commit(f"view {name}") as commit:
             fact, value = facts_of(made)
@@ -301,10 +306,21 @@ class Database(Readable):
                     rest = Catalog(self.catalog.sources, {**self.catalog.views, name: made})
                     self._recompute(working, view, rest, made)
                 else:
-                    fill = Backfill(compiler, working, self.session, self.path, self._small())
+                    fill = Backfill(
+                        compiler,
+                        working,
+                        self.session,
+                        self.path,
+                        self._small(),
+                        self._gone(commit),
+                    )
                     fill.run(compiler.maps.created, strata)
             self._add(commit, working)
         return ViewHandle(self, name)
+
+    def _gone(self, commit: StoreCommit) -> list[str]:
+        """The sources that have had rows and keep none."""
+        return [k.removeprefix(SEEN) for k in commit.base.facts if k.startswith(SEEN)]
 
     def drop(self, name: str) -> None:
         """Takes away a view, or a source that no view reads, with the maps that only it needs."""
@@ -328,6 +344,33 @@ class Database(Readable):
             for m in commit.base.maps:
                 if m not in kept:
                     commit.drop(m)
+
+    def rebuild(self) -> None:
+        """Chooses anew what to keep for all views, and computes it from the sources, in one commit."""
+        self._writing(stale=True)
+        catalog = self.catalog.chosen_again()
+        compiler = catalog.compiled()
+        sources = {source_map(s).name for s in catalog.sources.values()}
+        with self._commit("rebuild") as commit:
+            for made in catalog.views.values():
+                commit.set(*facts_of(made))
+            for name in commit.base.maps:
+                if name not in sources:
+                    commit.drop(name)
+            for name, m in compiler.program.maps.items():
+                if name not in sources:
+                    commit.create(spec_of(m))
+            working = self._working(commit, compiler)
+            working.refs = {n: r for n, r in working.refs.items() if n in sources}
+            with self._telling():
+                fill = Backfill(
+                    compiler, working, self.session, self.path, self._small(), self._gone(commit)
+                )
+                fill.run(compiler.maps.created, set())
+                for name, view in compiler.program.views.items():
+                    if view.strategy == "recompute":
+                        self._recompute(working, view, catalog, catalog.views[name])
+            self._add(commit, working)
 
     # --- changing --------------------------------------------------------------------------------------------------
 
@@ -353,6 +396,9 @@ class Database(Readable):
                 ignored = self._carry(working, dict(staged))
                 size = self._add(commit, working)
                 rows = {n: s.rows for n, s in staged.items()}
+                for n in rows:
+                    if not self.catalog.sources[n].retain and rows[n]:
+                        commit.set(f"{SEEN}{n}", True)
                 if id is not None:
                     fact = {"version": commit.base.number + 1, "rows": rows}
                     commit.set(f"{APPLIED}{id}", fact)
@@ -459,7 +505,7 @@ class Database(Readable):
 
     @contextlib.contextmanager
     def _commit(self, note: str, id: str | None = None) -> Iterator[StoreCommit]:
-        writer = self._writing()
+        writer = self._writing(stale=True)
         with self._telling():
             commit = writer.begin()
         if SETTINGS not in commit.base.facts:
@@ -511,7 +557,8 @@ class Database(Readable):
     def _telling(self) -> Iterator[None]:
         """What goes wrong inside, in our words; nothing is committed."""
         try:
-            yield
+            with telling("applying a change"):
+                yield
         except HeadwaterError:
             raise
         except OverflowError as e:

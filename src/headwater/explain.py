@@ -127,10 +127,10 @@ def _indented(text: str) -> str:
 # --- views of a database ------------------------------------------------------------------------------------
 
 
-def explain_view(compiler: Compiler, view: View) -> str:
-    """How a view is kept: its strata, the maps of each, and what each change does to them."""
+def explain_view(compiler: Compiler, view: View, asked: str, why: str) -> str:
+    """How a view is kept: what was decided, its strata, their maps, and what each change does to them."""
     program = compiler.program
-    lines = [f"VIEW {view.name}   strategy {view.strategy}"]
+    lines = [f"VIEW {view.name}   strategy {asked}", f"  {why}"]
     if view.strategy == "recompute":
         return "\n".join(
             [*lines, "  recomputed from its inputs at every increment, as was asked for"]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 if TYPE_CHECKING:
     from headwater.database import Database
@@ -82,14 +85,15 @@ class ViewHandle:
         return f"View({self.name}: {self.database.catalog.views[self.name].ddl})"
 
 
-def as_cdc(frame: DataFrame, columns: list[str], commits: DataFrame) -> DataFrame:
-    """Weighted changes in the form that Spark and Delta users know."""
-    w = F.col("_w")
-    kind = F.when(w > 0, F.lit("insert")).otherwise(F.lit("delete"))
-    repeated = frame.withColumn("_n", F.explode(F.sequence(F.lit(1), F.abs(w).cast("int"))))
-    named = repeated.withColumn("_change_type", kind).withColumnRenamed(
-        "_version", "_commit_version"
-    )
-    return named.join(commits, "_commit_version").select(
-        *(F.col(f"`{c}`") for c in columns), "_change_type", "_commit_version", "_commit_timestamp"
-    )
+def as_cdc(table: pa.Table, times: Mapping[int, datetime]) -> pa.Table:
+    """Weighted changes in the form that Spark and Delta users know, with the times of their versions."""
+    weights = np.asarray(table.column("_w"))
+    often = np.repeat(np.arange(len(weights)), np.abs(weights))
+    rows = table.take(pa.array(often))
+    kinds = pa.array(np.where(weights[often] > 0, "insert", "delete"), pa.string())
+    stamps = [times[v] for v in rows.column("_version").to_pylist()]
+    columns = {n: rows.column(n) for n in table.column_names if n not in ("_w", "_version")}
+    columns["_change_type"] = kinds
+    columns["_commit_version"] = rows.column("_version")
+    columns["_commit_timestamp"] = pa.array(stamps, pa.timestamp("us", "UTC"))
+    return pa.table(columns)

@@ -49,9 +49,13 @@ class Readable:
 
     def _at(self, version: int | None) -> tuple[Snapshot, Compiler]:
         snapshot = self.store.at(self.version if version is None else version)
-        if snapshot.number == self.version:
-            return snapshot, self.compiler
-        return snapshot, Catalog.read(snapshot.facts).compiled()
+        compiler = self.compiler
+        if snapshot.number != self.version:
+            catalog = Catalog.read(snapshot.facts)
+            compiler = self.compiler if catalog == self.catalog else catalog.compiled()
+        if not has_maps(snapshot, compiler):
+            raise stale_maps()
+        return snapshot, compiler
 
     def _reading(self, snapshot: Snapshot, compiler: Compiler) -> Working:
         refs = {n: refs for n, (_, refs) in snapshot.version.maps.items()}
@@ -139,19 +143,18 @@ class Readable:
         format: str,
     ) -> DataFrame:
         """What `changes` gives, as a DataFrame."""
-        table = self.changes_table(name, since, until)
-        frame = self._frame(table)
         if format == "weights":
-            return frame
+            return self._frame(self.changes_table(name, since, until))
         if format != "cdc":
             raise QueryError(f"`{format}` is no form of changes", hint="weights or cdc")
-        numbers = sorted(set(table.column("_version").to_pylist()))
-        times = [datetime.fromtimestamp(self.store.log.read(n).time, UTC) for n in numbers]
-        schema = pa.schema(
-            [("_commit_version", pa.int64()), ("_commit_timestamp", pa.timestamp("us", "UTC"))]
-        )
-        commits = self._frame(pa.table([numbers, times], schema=schema))
-        return as_cdc(frame, table.column_names[:-2], commits)
+        return self._frame(self.cdc_table(name, since, until))
+
+    def cdc_table(self, name: str, since: int, until: int | None = None) -> pa.Table:
+        """The same as `changes_table` in the form `cdc`."""
+        table = self.changes_table(name, since, until)
+        numbers = set(table.column("_version").to_pylist())
+        times = {n: datetime.fromtimestamp(self.store.log.read(n).time, UTC) for n in numbers}
+        return as_cdc(table, times)
 
     # --- checking ------------------------------------------------------------------------------------------------------
 
@@ -216,7 +219,22 @@ class Readable:
 
     def explain(self, name: str) -> str:
         """How a view is kept: its strata, maps, statements, and why."""
-        return explain_view(self.compiler, self._view_at(self.compiler, name, self.version))
+        view = self._view_at(self.compiler, name, self.version)
+        made = self.catalog.views[name]
+        return explain_view(self.compiler, view, made.strategy, made.why)
+
+
+def has_maps(snapshot: Snapshot, compiler: Compiler) -> bool:
+    """Whether a version has the maps that its views are kept in now."""
+    return compiler.program.maps.keys() <= snapshot.version.maps.keys()
+
+
+def stale_maps() -> StateError:
+    """What is said where it has not."""
+    return StateError(
+        "this version of Headwater keeps other maps for the views of this database",
+        hint="call rebuild() to compute them from the sources",
+    )
 
 
 def source_view(source: SourceDef) -> View:

@@ -78,7 +78,6 @@ class Materializer:
     def __init__(self, program: Program, relations: Relations):
         self.program, self.relations = program, relations
         self.created: list[Map] = []
-        self.decisions: list[str] = []
         self.frozen = False
         self._statements: dict[tuple[str, frozenset[str]], list[Statement]] = {}
 

@@ -164,7 +164,6 @@ class View:
     strategy: str
     stratum: str | None
     map: Map | None
-    decisions: tuple[str, ...] = ()
 
 
 @dataclass

@@ -51,6 +51,7 @@ from headwater.calculus.types import (
     is_scalar,
 )
 from headwater.compiler.alpha import canonical, digest, sorted_monomial
+from headwater.compiler.choose import work
 from headwater.compiler.materialize import (
     ONE,
     Materializer,
@@ -77,8 +78,31 @@ class Compiler:
         self.relations = Relations(dict(sources), {n: 0 for n in sources}, set(static))
         self.maps = Materializer(self.program, self.relations)
 
+    def fork(self) -> Compiler:
+        """A copy to try something on."""
+        made = Compiler(self.relations.rows, self.relations.static)
+        p, r = self.program, self.relations
+        made.program = Program(dict(p.maps), dict(p.strata), dict(p.views))
+        made.relations = Relations(dict(r.rows), dict(r.levels), set(r.static))
+        made.maps = Materializer(made.program, made.relations)
+        return made
+
+    def choose(self, name: str, term: Term) -> tuple[str, str]:
+        """The strategy with less work for a view, and why."""
+        tried: dict[str, float] = {}
+        for strategy in ("recursive", "first-order"):
+            trial = self.fork()
+            trial.view(name, term, strategy)
+            new = [m for n, m in trial.program.maps.items() if n not in self.program.maps]
+            tried[strategy] = work(trial.maps, new)
+        best = min(tried, key=lambda s: tried[s])
+        said = ", ".join(f"{s} {w:g}" for s, w in tried.items())
+        return best, f"{best}: rows made by one changed row of each input: {said}"
+
     def view(self, name: str, term: Term, strategy: str = "auto") -> View:
         """Adds a view; the relations that it reads are sources, or views that are there already."""
+        if strategy == "auto":
+            strategy, _ = self.choose(name, term)
         known = {Rel(v.name, bag(v.type)): v.term for v in self.program.views.values()}
         whole = substitute(term, known)
         t = type_of(whole)
@@ -90,7 +114,9 @@ class Compiler:
             )
         row = RecordType(tuple(key_fields(t)))
         if strategy == "recompute":
-            made = View(name, whole, row, strategy, None, _recomputed(name, whole, row))
+            rows = _recomputed(name, whole, row)
+            self.program.maps[rows.name] = rows
+            made = View(name, whole, row, strategy, None, rows)
         else:
             self.strategy = "first-order" if strategy == "first-order" else "recursive"
             made = self._incremental(name, whole, row, strategy)

@@ -6,7 +6,7 @@ the others are looked up, and maps come after those that they look up. So there 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,7 +14,7 @@ import pyarrow as pa
 from headwater.compiler.program import Map, Stratum, View
 from headwater.compiler.strata import Compiler
 from headwater.engine import read
-from headwater.engine.answers import merge, passed_on
+from headwater.engine.answers import keep_answers, merge, nothing, passed_on, signed
 from headwater.engine.increment import Increment
 from headwater.engine.session import Session
 from headwater.engine.stage import Change
@@ -28,10 +28,19 @@ class Backfill:
     """The filling of the maps of a new view."""
 
     def __init__(
-        self, compiler: Compiler, working: Working, session: Session, root: Path, small: int
+        self,
+        compiler: Compiler,
+        working: Working,
+        session: Session,
+        root: Path,
+        small: int,
+        gone: Collection[str] = (),
     ):
+        """`gone` are the sources that have had rows and keep none."""
+        self.gone = gone
         self.compiler, self.working, self.session = compiler, working, session
         self.increment = Increment(compiler, working, session, root, small)
+        self.new: set[str] = set()
         self.sources = {
             m.reads[0]: m for m in compiler.program.maps.values() if m.fields and len(m.reads) == 1
         }
@@ -39,7 +48,7 @@ class Backfill:
     def run(self, created: Iterable[Map], known: set[str]) -> None:
         """Fills maps in the order given; `known` are the strata that were there before."""
         created = list(created)
-        new = {m.name for m in created}
+        self.new = new = {m.name for m in created}
         strata = self.compiler.program.strata.values()
         self.working.reads_new = True
         waiting = [s for s in strata if s.name not in known]
@@ -81,6 +90,13 @@ class Backfill:
 
     def _answer(self, s: Stratum) -> None:
         if s.answers is not None:
+            if s.always:  # what it answers before any row, to be taken back by the first
+                keep_answers(self.working, s, signed(s, [(nothing(s), 1)]))
+            if (
+                s.group.name not in self.new
+            ):  # shared with a view that was there, so nothing touched it
+                keys = [t.select(s.group.columns) for t in self.working.now(s.group.name).scan()]
+                self.increment.touched |= {s.name: keys} if keys else {}
             self.increment.answer([s])
 
     def _whole(self, relation: str) -> Change:
@@ -88,6 +104,8 @@ class Backfill:
         if relation in self.compiler.program.strata:
             return self._answered(self.compiler.program.strata[relation])
         m = self.sources.get(relation)
+        if m is None and relation not in self.gone:
+            return Change()
         if m is None:
             raise NotRetained(
                 f"`{relation}` keeps no copy of its rows, and has had some already",

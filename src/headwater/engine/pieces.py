@@ -54,8 +54,17 @@ def whole(change: Change, root: Path, working: Working) -> pa.Table:
         return change.tables[0]
     tables = [*change.tables, *(read_file(root / f) for f in change.files)]
     for name, low, high in change.ranges:
+        tables.append(_nothing(working, name))  # rows that came and went may have left none
         tables.extend(_range(working, name, low, high))
     return pa.concat_tables(tables)
+
+
+def _nothing(working: Working, name: str) -> pa.Table:
+    """No rows of the relation whose rows a map holds."""
+    m = working.maps[name]
+    types = [working.spec(name).schema.field(n).type for n in (*m.columns, "r0")]
+    names = [*fields_of(m), WEIGHT]
+    return pa.schema(list(zip(names, types, strict=True))).empty_table()
 
 
 def pieces_of(change: Change, root: Path, parts: int, made: list[str]) -> list[Piece]:

@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyspark
-from py4j.protocol import Py4JError, Py4JJavaError
+from py4j.protocol import Py4JError
 from pyspark import SparkContext
-from pyspark.errors import PySparkException
+from pyspark.errors import PySparkException, PySparkRuntimeError
 from pyspark.sql import DataFrame, SparkSession
 
 from headwater.compiler.program import Bind, Filter
@@ -39,6 +39,8 @@ TIME_ZONE, ANSI, CASE = (
     "spark.sql.ansi.enabled",
     "spark.sql.caseSensitive",
 )
+LOCAL_ZONE = "UTC"
+"""The time zone of a session that is started here."""
 ROW = "_row"
 
 
@@ -55,7 +57,7 @@ class Session:
     """Spark for one database: the user's session, and our own beside it."""
 
     def __init__(self, user: SparkSession | None, partitions: int | None = None):
-        self._given = user or SparkSession.getActiveSession()
+        self._given = user or current_session()
         self._partitions = partitions
         self._kept: dict[str, str] | None = None
         self.counts = Counts()
@@ -65,13 +67,19 @@ class Session:
     @cached_property
     def user(self) -> SparkSession:
         """The user's session, the active one, or a local one that is started when it is first needed."""
-        return self._given or local_session()
+        if self._given is None:
+            self._given = local_session()
+            self._refuse(self._given)
+            if self._kept is not None:
+                self.adopt(self._kept)
+        return self._given
 
     @cached_property
     def spark(self) -> SparkSession:
         """Our own session beside the user's."""
-        self._refuse(self.user)
-        made = self.user.newSession()
+        with telling("making a session"):
+            self._refuse(self.user)
+            made = self.user.newSession()
         for name, value in {
             "spark.sql.adaptive.enabled": "false",
             "spark.sql.shuffle.partitions": str(self.partitions),
@@ -88,7 +96,8 @@ class Session:
     @property
     def cores(self) -> int:
         """How many tasks Spark runs at once."""
-        return max(1, int(self.user.sparkContext.defaultParallelism))
+        with telling("telling how many cores it has"):
+            return max(1, int(self.user.sparkContext.defaultParallelism))
 
     @property
     def partitions(self) -> int:
@@ -101,7 +110,8 @@ class Session:
         return self._kept is None or self._kept["time_zone"] == self._setting(TIME_ZONE)
 
     def _setting(self, name: str) -> str:
-        return str(self.user.conf.get(name))
+        with telling("telling its settings"):
+            return str(self.user.conf.get(name))
 
     def _refuse(self, user: SparkSession) -> None:
         if str(user.conf.get(ANSI)).lower() != "true":
@@ -121,9 +131,9 @@ class Session:
         return str(self._given.version if self._given is not None else pyspark.__version__)
 
     def settings(self) -> dict[str, str]:
-        """What answers depend on, as it is in the user's session."""
+        """What answers depend on, as it is in the user's session, or will be in the local one."""
         return {
-            "time_zone": self._setting(TIME_ZONE),
+            "time_zone": LOCAL_ZONE if self._given is None else self._setting(TIME_ZONE),
             "ansi": "true",
             "spark": _minor(self._version),
         }
@@ -179,7 +189,8 @@ class Session:
 
     def register(self, name: str, function: Callable[..., Any], returns: str) -> None:
         """Makes a Python function known to our session."""
-        self.spark.udf.register(name, function, returns)
+        with telling(f"registering the function `{name}`"):
+            self.spark.udf.register(name, function, returns)
 
 
 def in_sql(frame: DataFrame, steps: Sequence[Bind | Filter]) -> DataFrame:
@@ -221,29 +232,27 @@ def telling(what: str) -> Iterator[None]:
     """Spark's errors with our sentence on top."""
     try:
         yield
-    except (PySparkException, Py4JJavaError) as e:
-        stopped = "stopped SparkContext" in str(e) or "SparkContext was shut down" in str(e)
-        raise (
-            _gone(what)
-            if stopped
-            else EngineError(
-                f"Spark failed while {what}",
-                hint=f"{cause_of(str(e))}\nthe database is as it was before",
-            )
-        ) from e
-    except (Py4JError, ConnectionError) as e:
-        raise _gone(what) from e
-    except AttributeError as e:
-        if SparkContext._active_spark_context is not None:
+    except (PySparkException, Py4JError, ConnectionError, AttributeError) as e:
+        if not _alive():  # a session that was stopped answers with any of these
+            raise EngineError(
+                f"Spark failed while {what}: the session was stopped, or its Java process ended",
+                hint="start a session and open the database again; it is as it was before",
+            ) from e
+        if isinstance(e, AttributeError):
             raise
-        raise _gone(what) from e  # what a stopped session answers to some calls
+        raise EngineError(
+            f"Spark failed while {what}",
+            hint=f"{cause_of(str(e))}\nthe database is as it was before",
+        ) from e
 
 
-def _gone(what: str) -> EngineError:
-    return EngineError(
-        f"Spark failed while {what}: the session was stopped, or its Java process ended",
-        hint="start a session and open the database again; it is as it was before",
-    )
+def _alive() -> bool:
+    """Whether there is a Spark context that works."""
+    try:
+        context = SparkContext._active_spark_context
+        return context is not None and not context._jsc.sc().isStopped()
+    except Exception:
+        return False
 
 
 def cause_of(text: str) -> str:
@@ -266,19 +275,27 @@ def _minor(version: str) -> str:
     return ".".join(version.split(".")[:2])
 
 
+def current_session() -> SparkSession | None:
+    """The active session of this thread, else the one that this process began with."""
+    try:
+        return SparkSession.active()
+    except PySparkRuntimeError:
+        return None
+
+
 def local_session() -> SparkSession:
     """The session of this process, or a local one on all cores."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    active = SparkSession.getActiveSession()
-    if active is not None:  # `getOrCreate` would change its settings
-        return active
+    current = current_session()
+    if current is not None:  # `getOrCreate` would change its settings
+        return current
     made: SparkSession = (
         SparkSession.builder.master("local[*]")
         .appName("headwater")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.session.timeZone", "UTC")
+        .config(TIME_ZONE, LOCAL_ZONE)
         .config("spark.log.level", "ERROR")
         .getOrCreate()
     )
@@ -287,7 +304,7 @@ def local_session() -> SparkSession:
 
 def quiet_session(log: Path) -> SparkSession:
     """The same, where the messages of the Java process go to a file and not to the terminal."""
-    if SparkSession.getActiveSession() is not None:
+    if current_session() is not None:
         return local_session()
     sys.stderr.flush()
     terminal = os.dup(2)

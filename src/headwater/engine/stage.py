@@ -404,6 +404,10 @@ def _castable(given: str, wanted: str) -> bool:
         return _RANK.get(wanted, -1) >= _RANK[given] or wanted.startswith(("decimal", "double"))
     if given.startswith(("char", "varchar")):
         return wanted == "string"
-    if given.startswith("decimal"):
-        return wanted.startswith("decimal")
+    if given.startswith("decimal"):  # too large a value is an error of Spark's, a digit lost is not
+        return wanted.startswith("decimal") and _scale(given) <= _scale(wanted)
     return (given, wanted) in {("float", "double"), ("date", "timestamp")}
+
+
+def _scale(decimal: str) -> int:
+    return int(decimal.rstrip(")").rpartition(",")[2])

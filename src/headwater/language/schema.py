@@ -111,7 +111,10 @@ def columns(ddl: str) -> RecordType:
     names = [n.lower() for n, _ in fields]
     repeated = {n for n in names if names.count(n) > 1}
     if repeated:
-        raise ParseError(f"the schema `{ddl}` names {', '.join(sorted(repeated))} twice")
+        raise ParseError(
+            f"the schema `{ddl}` names {', '.join(sorted(repeated))} twice",
+            hint="upper and lower case are the same in names; rename one",
+        )
     return RecordType(tuple(fields))
 
 

@@ -54,6 +54,8 @@ from headwater.language.sql.select import Select, order_keys, ranked
 
 E = TypeVar("E", bound=HeadwaterError)
 
+ENDS_A_LIST = set("FROM WHERE GROUP_BY HAVING ORDER_BY LIMIT UNION EXCEPT R_PAREN".split(" "))
+
 
 def read_sql(text: str, schemas: Schemas) -> Term:
     """The term of a query over inputs with the given types."""
@@ -100,11 +102,22 @@ class Reader:
                 span=Span(1, 1),
                 hint="a view is defined by a SELECT",
             )
+        self._no_trailing_comma()
         for select in statements[0].find_all(exp.Select):
             if not select.expressions:
                 what = "a SELECT names no columns"
                 raise self.error(ParseError, what, select, hint="SELECT * takes all of them")
         return statements[0]
+
+    def _no_trailing_comma(self) -> None:
+        """Raises where a list ends in a comma, which sqlglot takes and Spark does not."""
+        tokens = sqlglot.tokenize(self.text, dialect="spark")
+        for comma, after in zip(tokens, [*tokens[1:], None], strict=True):
+            ends = after is None or after.token_type.name in ENDS_A_LIST
+            if comma.token_type.name == "COMMA" and ends:
+                what = "cannot read the query: a comma with nothing after it"
+                span = self._span(comma.start, comma.end + 1)
+                raise ParseError(what, text=self.text, span=span, hint="leave it out")
 
     def span(self, node: exp.Expr) -> Span:
         """Where a node stands in the text, as far as its tokens tell."""
