@@ -15,6 +15,7 @@ from headwater.calculus.terms import Term, change_name, relations
 from headwater.calculus.types import Boxed, FunType, MapType, RecordType, Type, has_box
 from headwater.compiler.program import Bind, Filter, Lookup, Map, Statement, View
 from headwater.compiler.strata import Compiler
+from headwater.drawing import Explanation, draw
 from headwater.errors import NotHomomorphic, NotShreddable
 from headwater.rules.answer import merges, split, trace_lineage
 from headwater.rules.cost import BagCost, Cost, bottom, cost, degree, show_cost, tcost
@@ -127,14 +128,13 @@ def _indented(text: str) -> str:
 # --- views of a database ------------------------------------------------------------------------------------
 
 
-def explain_view(compiler: Compiler, view: View, asked: str, why: str) -> str:
+def explain_view(compiler: Compiler, view: View, asked: str, why: str) -> Explanation:
     """How a view is kept: what was decided, its strata, their maps, and what each change does to them."""
     program = compiler.program
     lines = [f"VIEW {view.name}   strategy {asked}", f"  {why}"]
     if view.strategy == "recompute":
-        return "\n".join(
-            [*lines, "  recomputed from its inputs at every increment, as was asked for"]
-        )
+        lines.append("  recomputed from its inputs at every increment")
+        return Explanation("\n".join(lines), "")
     strata = [program.strata[n] for n in _strata_of(compiler, view)]
     shared: dict[str, list[str]] = {}
     for other in program.views.values():
@@ -162,7 +162,8 @@ def explain_view(compiler: Compiler, view: View, asked: str, why: str) -> str:
             d = degree(delta(m.term, {relation}), [relation])
             for statement in compiler.maps.statements(m, {relation}):
                 lines.append(f"  Δ{relation} (degree {d}): {_statement_text(statement)}")
-    return "\n".join(lines)
+    picture = draw(compiler, view, maps_of(compiler, view), [s.name for s in strata])
+    return Explanation("\n".join(lines), picture)
 
 
 def maps_of(compiler: Compiler, view: View) -> list[Map]:

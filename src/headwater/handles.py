@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame
 
 if TYPE_CHECKING:
     from headwater.database import Database
+    from headwater.drawing import Explanation
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ class ViewHandle:
         """The rows that changed after a version: with `_w` and `_version`, or in the form `cdc`."""
         return self.database.changes_frame(self.name, since, until, format)
 
-    def explain(self) -> str:
+    def explain(self) -> Explanation:
         """How the view is kept: its strata, maps, statements and what was decided."""
         return self.database.explain(self.name)
 

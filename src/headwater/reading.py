@@ -18,6 +18,7 @@ from headwater.calculus.types import MapType
 from headwater.catalog import Catalog, SourceDef, ViewDef, source_map
 from headwater.compiler.program import View
 from headwater.compiler.strata import Compiler
+from headwater.drawing import Explanation
 from headwater.engine import read
 from headwater.engine.cluster import Cluster
 from headwater.engine.compare import differences
@@ -42,6 +43,8 @@ class Readable:
     version: int
     catalog: Catalog
     compiler: Compiler
+    _past: tuple[Catalog, Compiler] | None = None
+    """The other program that was read last: versions in a row mostly have the same."""
 
     def _unknown(self, name: str) -> UnknownName:
         known = ", ".join([*self.catalog.sources, *self.catalog.views]) or "none"
@@ -217,7 +220,7 @@ class Readable:
         cluster = Cluster(working, self.session, self.path)
         return lambda: cluster.frame(self.compiler.program, view, ours=True)
 
-    def explain(self, name: str) -> str:
+    def explain(self, name: str) -> Explanation:
         """How a view is kept: its strata, maps, statements, and why."""
         view = self._view_at(self.compiler, name, self.version)
         made = self.catalog.views[name]

@@ -174,16 +174,16 @@ class Cluster:
                 frame = in_sql(frame, binds)
                 done, todo = [*done, *todo, *many], []
         assert frame is not None
-        rest = tuple(todo)
+        rest, names = tuple(todo), frame.columns
 
         def finishing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             working = task.working()
             for batch in batches:
-                rows = step(rest, pa.Table.from_batches([batch]), working, in_arrow)
-                yield from blobs(s.target, emit(s, rows), parts)
+                given = pa.Table.from_batches([batch]).rename_columns(names)
+                yield from blobs(s.target, emit(s, step(rest, given, working, in_arrow)), parts)
 
         self.session.counts.hops += 1
-        return frame.mapInArrow(finishing, BLOBS)
+        return _numbered(frame).mapInArrow(finishing, BLOBS)
 
     def _hop(
         self,
@@ -208,13 +208,15 @@ class Cluster:
 
             return self._numbers(pieces).mapInArrow(reading, from_arrow_schema(after))
 
+        names = frame.columns
+
         def going_on(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             working = task.working()
             for batch in batches:
-                rows = step(steps, pa.Table.from_batches([batch]), working, in_arrow)
-                yield from _batches(rows, after)
+                given = pa.Table.from_batches([batch]).rename_columns(names)
+                yield from _batches(step(steps, given, working, in_arrow), after)
 
-        return frame.mapInArrow(going_on, from_arrow_schema(after))
+        return _numbered(frame).mapInArrow(going_on, from_arrow_schema(after))
 
     def _schema(self, s: Statement, steps: Sequence[Step]) -> pa.Schema:
         """The columns after some steps, found by taking no rows through them."""
@@ -423,6 +425,11 @@ def _bytes(table: pa.Table) -> bytes:
 def _from_bytes(content: bytes) -> pa.Table:
     with pa.ipc.open_stream(content) as reader:
         return reader.read_all()
+
+
+def _numbered(frame: DataFrame) -> DataFrame:
+    """A frame with plain names: `mapInArrow` takes a point in a name for a field of a struct."""
+    return frame.toDF(*(f"c{i}" for i in range(len(frame.columns))))
 
 
 def _numbers(batches: Iterator[pa.RecordBatch]) -> Iterator[int]:

@@ -54,7 +54,7 @@ from headwater.language.sql.select import Select, order_keys, ranked
 
 E = TypeVar("E", bound=HeadwaterError)
 
-ENDS_A_LIST = set("FROM WHERE GROUP_BY HAVING ORDER_BY LIMIT UNION EXCEPT R_PAREN".split(" "))
+ENDS_A_LIST = {"FROM", "WHERE", "GROUP_BY", "HAVING", "ORDER_BY", "LIMIT", "UNION", "R_PAREN"}
 
 
 def read_sql(text: str, schemas: Schemas) -> Term:
