@@ -141,18 +141,38 @@ def test_arguments_that_mean_nothing_end_with_2(capsys: Shown) -> None:
     assert "usage: headwater" in capsys.readouterr().err
 
 
+def without_java(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Python with these arguments, where Spark finds no Java."""
+    return subprocess.run(
+        [sys.executable, *arguments],
+        env={**os.environ, "JAVA_HOME": "nowhere"},
+        capture_output=True,
+        text=True,
+    )
+
+
 @spark
 def test_reading_starts_no_java(folder: Path) -> None:
-    without = {**os.environ, "JAVA_HOME": str(folder / "no-java"), "COVERAGE_RUN": ""}
-    for arguments in (["show", str(folder), "by_kind"], ["changes", str(folder), "by_kind"]):
-        done = subprocess.run(
-            [sys.executable, "-m", "headwater", *arguments],
-            env=without,
-            capture_output=True,
-            text=True,
-        )
+    for command in ("show", "changes", "explain"):
+        done = without_java("-m", "headwater", command, str(folder), "by_kind")
         assert (done.returncode, done.stderr) == (0, "")
-        assert "office" in done.stdout
+        assert "kind" in done.stdout
+
+
+def test_a_database_is_made_and_changed_without_java(tmp_path: Path) -> None:
+    program = f"""
+import headwater as hw
+with hw.open({str(tmp_path / "db")!r}) as db:
+    db.source("r", "a BIGINT, b BIGINT")
+    db.view("v", "SELECT a, avg(b) AS mean FROM r GROUP BY a")
+    db.apply({{"r": [(1, 2), (1, 4)]}})
+    print(db.table("v").to_pylist())
+"""
+    done = without_java("-c", program)
+    assert (done.stdout, done.stderr) == ("[{'a': 1, 'mean': 3.0, '_w': 1}]\n", "")
+    asked = without_java("-m", "headwater", "verify", str(tmp_path / "db"))
+    assert asked.returncode == 1
+    assert "needs Java 17 or newer" in asked.stderr and "Traceback" not in asked.stderr
 
 
 @spark

@@ -15,10 +15,8 @@ from dataclasses import dataclass, field
 
 from headwater.calculus.check import type_of
 from headwater.calculus.terms import (
-    Add,
     Call,
     Field,
-    Neg,
     Num,
     Pred,
     Record,
@@ -28,9 +26,7 @@ from headwater.calculus.terms import (
     Times,
     Unbox,
     Var,
-    Zero,
     change_name,
-    fresh,
     relations,
     substitute,
     variables,
@@ -50,7 +46,7 @@ from headwater.compiler.flow import Flow, Link, connected, links_of, parts_of
 from headwater.compiler.program import WEIGHT, Lookup, Map, Program, Statement
 from headwater.errors import NotIncremental
 from headwater.rules.delta import delta
-from headwater.rules.monoid import Monomial, monomial
+from headwater.rules.monoid import Monomial, summands
 from headwater.rules.normalize import normalize
 
 ONE = Num(1, INT)
@@ -372,22 +368,6 @@ def ring_columns(t: MapType | RingType) -> tuple[tuple[str, RingType], ...]:
     return (("r0", value),)
 
 
-def summands(term: Term) -> list[tuple[int, Monomial]]:
-    """The monomials of a term in normal form, each with its sign; a bare relation is one over its rows."""
-    match term:
-        case Add(terms):
-            return [s for t in terms for s in summands(t)]
-        case Neg(inner):
-            return [(-sign, m) for sign, m in summands(inner)]
-        case Zero():
-            return []
-    m = monomial(term)
-    if isinstance(m.output, Rel):
-        row = Var(fresh("r", {v.name for v, _ in m.atoms}), type_of(m.output).key)
-        m = Monomial((*m.atoms, (row, m.output)), m.factors, Sng(row, ONE))
-    return [(1, m)]
-
-
 def checked(m: Monomial) -> Monomial:
     """The monomial, if it is over relations only; `NotIncremental` with a reason if not."""
     for _, source in m.atoms:
@@ -397,24 +377,16 @@ def checked(m: Monomial) -> Monomial:
                 f"`{source}` is read for every row of what stands before it",
                 hint="join on an equality instead",
             )
-    for f in (*m.factors, *_components(m.output)):
-        if not isinstance(f, (Pred, Unbox, Num)) or not _is_plain(f):
+    key, values = output_of(m.output)
+    for f in (*m.factors, *key, *(f for v in values for f in v)):
+        ring = f in key or isinstance(f, (Pred, Unbox, Num))
+        if not ring or relations(f):
             raise NotIncremental(
                 "SUBQUERY",
                 f"`{f}` is a subquery or an outer, semi or anti join, which are not maintained yet",
                 hint="write an inner join, or aggregate in a view of its own and join",
             )
     return m
-
-
-def _is_plain(term: Term) -> bool:
-    """Whether a factor reads rows only, not relations."""
-    return not _inputs(term)
-
-
-def _components(output: Term) -> list[Term]:
-    _, values = output_of(output)
-    return [f for v in values for f in v]
 
 
 def cells_of(key: Term) -> list[Term]:

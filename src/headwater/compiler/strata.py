@@ -59,12 +59,11 @@ from headwater.compiler.materialize import (
     cells_of,
     key_fields,
     output_of,
-    summands,
 )
 from headwater.compiler.program import Distinct, Extreme, Map, Program, Stratum, View
 from headwater.compiler.scalar import Scalar, scalar
 from headwater.errors import NotIncremental
-from headwater.rules.monoid import Monomial, monomial
+from headwater.rules.monoid import Monomial, monomial, summands
 from headwater.rules.normalize import normalize
 
 STRATEGIES = ("auto", "recursive", "first-order", "recompute")
@@ -127,12 +126,23 @@ class Compiler:
         linear = self.cut(canonical(term))
         if isinstance(linear, Rel) and linear.name in self.program.strata:
             return View(name, term, row, strategy, linear.name, None)
-        rows = _summed(summands(normalize(linear)))
+        rows = _summed(self.monomials(linear))
         every = range(len(row.fields))
         kept = self.maps.keep(rows, every, strategy=self.strategy, note=f"the rows of {name}")
         return View(name, term, row, strategy, None, kept)
 
     # --- where answers are needed ---------------------------------------------------------------------------
+
+    def monomials(self, term: Term) -> list[tuple[int, Monomial]]:
+        """A term as a sum of monomials over relations; `NotIncremental` where there is nothing to maintain."""
+        found = summands(normalize(self.cut(term)))
+        if not found:
+            raise NotIncremental("EMPTY", "a part of the query never has rows", hint="leave it out")
+        if not all(m.atoms for _, m in found):
+            raise NotIncremental(
+                "CONSTANT", "a part of the query reads no table", hint="put its rows into a source"
+            )
+        return found
 
     def cut(self, term: Term) -> Term:
         """The term with every answer replaced by the relation of a stratum."""
@@ -180,7 +190,7 @@ class _Answering:
             self.v, self.source, self.body = term.value, term.source, term.body
         else:
             self.k, self.v, self.source, self.body = None, term.var, term.bound, term.body
-        self.monomials = summands(normalize(compiler.cut(self.source)))
+        self.monomials = compiler.monomials(self.source)
         self.groups = key_fields(type_of(self.source))
         self.columns: dict[Term, str] = {}
         self.extra: list[tuple[str, RingType]] = []

@@ -290,15 +290,16 @@ def local_session() -> SparkSession:
     current = current_session()
     if current is not None:  # `getOrCreate` would change its settings
         return current
-    made: SparkSession = (
+    builder = (
         SparkSession.builder.master("local[*]")
         .appName("headwater")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config(TIME_ZONE, LOCAL_ZONE)
         .config("spark.log.level", "ERROR")
-        .getOrCreate()
     )
+    with telling("starting, for which it needs Java 17 or newer"):
+        made: SparkSession = builder.getOrCreate()
     return made
 
 

@@ -38,7 +38,9 @@ from headwater.calculus.terms import (
     Term,
     Times,
     Var,
+    Zero,
     free,
+    fresh,
     variables,
 )
 from headwater.calculus.types import INT, FunType, MapType, ProductType, Type, is_key
@@ -362,6 +364,22 @@ def monomial(term: Term) -> Monomial:
         return Monomial(tuple(atoms), tuple(factors), Num(1, INT))
     factors.remove(outputs[0])
     return Monomial(tuple(atoms), tuple(factors), outputs[0])
+
+
+def summands(term: Term) -> list[tuple[int, Monomial]]:
+    """The monomials of a term in normal form, each with its sign; a bare relation is one over its rows."""
+    match term:
+        case Add(terms):
+            return [s for t in terms for s in summands(t)]
+        case Neg(inner):
+            return [(-sign, m) for sign, m in summands(inner)]
+        case Zero():
+            return []
+    m = monomial(term)
+    if isinstance(m.output, Rel):
+        row = Var(fresh("r", {v.name for v, _ in m.atoms}), type_of(m.output).key)
+        m = Monomial((*m.atoms, (row, m.output)), m.factors, Sng(row, Num(1, INT)))
+    return [(1, m)]
 
 
 def _comprehension(term: Term, changing: Collection[str], known: Mapping[Var, Monoid]) -> Inference:
