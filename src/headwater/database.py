@@ -42,16 +42,15 @@ from headwater.compiler.strata import STRATEGIES, Compiler
 from headwater.engine import read
 from headwater.engine.answers import consolidated, merge
 from headwater.engine.backfill import Backfill
+from headwater.engine.deletes import checked_deletes
 from headwater.engine.increment import Increment
 from headwater.engine.pieces import whole
-from headwater.engine.rows import hashed
 from headwater.engine.session import Counts, Session, telling
 from headwater.engine.spec import spec_of
 from headwater.engine.stage import FOLDER, Change, stage
 from headwater.engine.working import Working
 from headwater.errors import (
     BadChange,
-    DeletesMissingRows,
     EngineError,
     HeadwaterError,
     InUse,
@@ -71,9 +70,9 @@ from headwater.state.run import column
 from headwater.state.store import Commit as StoreCommit
 from headwater.state.store import Store, StoreWriter
 
-SMALL = 300_000
+SMALL = 1_000_000
 """Changes of so many rows are carried through in this process."""
-AT_ONCE = 600_000
+AT_ONCE = 5_000_000
 """Larger changes of several sources are taken one after another on Spark too: terms of two changes cost most."""
 RESERVED = (WEIGHT, "_version", "_h", "_i", "_change_type", "_commit_version", "_commit_timestamp")
 
@@ -451,7 +450,13 @@ class Database(Readable):
         ignored: dict[str, int] = {}
         with self._telling():
             for n, change in staged.items():
-                staged[n], ignored[n] = self._checked_deletes(working, n, change)
+                source = self.catalog.sources[n]
+                if source.retain:
+                    rows = whole(change, self.path, working)
+                    held = source_map(source)
+                    staged[n], ignored[n] = checked_deletes(
+                        n, held, change, rows, working, source.strict
+                    )
             increment = Increment(self.compiler, working, self.session, self.path, self._small())
             # Here a round costs little and terms of two changes cost most; on Spark a round is a job.
             total = sum(c.rows for c in staged.values())
@@ -464,42 +469,6 @@ class Database(Readable):
                 if kept.strategy == "recompute":
                     self._recompute(working, kept, self.catalog, self.catalog.views[name])
         return ignored
-
-    def _checked_deletes(self, working: Working, name: str, change: Change) -> tuple[Change, int]:
-        """The change if its deletions are there; without the others where the source is not strict."""
-        source = self.catalog.sources[name]
-        table = whole(change, self.path, working)
-        weights = np.asarray(column(table, WEIGHT))
-        if not source.retain or len(weights) == 0 or weights.min() >= 0:
-            return change, 0
-        net = consolidated(table)
-        weights = np.asarray(column(net, WEIGHT))
-        gone = net.filter(pa.array(weights < 0))
-        m = source_map(source)
-        names = [n for n, _ in source.row.fields]
-        keys = gone.select(names).rename_columns(m.columns)
-        keys = keys.add_column(0, "_h", hashed(keys, m.lookup))
-        found = working.before(m.name).lookup(keys, whole_key=True)
-        have = np.zeros(gone.num_rows, np.int64)
-        have[np.asarray(column(found, "_i"))] = np.asarray(column(found, "r0"))
-        short = np.asarray(column(gone, WEIGHT)) + have
-        missing = int(-short[short < 0].sum())
-        if not missing:
-            return Change.of(net), 0
-        if source.strict:
-            example = gone.select(names).slice(int(np.flatnonzero(short < 0)[0]), 1).to_pylist()[0]
-            shown = ", ".join(f"{k}={v!r}" for k, v in example.items())
-            count = "1 row to delete from" if missing == 1 else f"{missing} rows to delete from"
-            there = "is not there:" if missing == 1 else "are not there, such as"
-            raise DeletesMissingRows(
-                f"{count} `{name}` {there} ({shown})",
-                hint="delete rows as they were inserted, or declare the source with strict=False",
-            )
-        weights = weights.copy()
-        weights[weights < 0] = np.maximum(weights[weights < 0], -have)
-        place = net.schema.get_field_index(WEIGHT)
-        clipped = net.set_column(place, WEIGHT, pa.array(weights))
-        return Change.of(clipped.filter(pa.array(weights != 0))), missing
 
     # --- committing --------------------------------------------------------------------------------------------------
 

@@ -30,7 +30,7 @@ from headwater.explain import explain_view
 from headwater.handles import as_cdc
 from headwater.state.store import Snapshot, Store
 
-READ_HERE = 300_000
+READ_HERE = 1_000_000
 """Views of so many entries are read in this process."""
 
 

@@ -42,6 +42,7 @@ from headwater.engine.stage import Change
 from headwater.engine.types import arrow_type
 from headwater.engine.vector import ArrowCannot
 from headwater.engine.working import Working
+from headwater.state.arrangement import Arrangement
 from headwater.state.files import LocalFiles
 from headwater.state.run import LEAST, MOST, RunRef, Runs
 from headwater.state.store import DATA
@@ -134,7 +135,7 @@ class Cluster:
             {n: slim_map(m) for n, m in w.maps.items()},
             {n: tuple(r) for n, r in w.refs.items() if n in w.maps},
             {n: tuple(self._on_disk(n)) for n in w.added},
-            {n: (a.spec, a.collected(a.refs, LEAST, MOST)) for n, a in w.changes.items()},
+            w.stored_changes(LocalFiles(self.root)),
             w.reads_new,
             w.generation,
         )
@@ -361,8 +362,7 @@ class Task:
         """The maps, to read and to add to."""
         made = Working(self.maps, self.refs, _runs(self.root), self.generation, self.added)
         made.reads_new = self.reads_new
-        for name, (spec, table) in self.changes.items():
-            made.arrange_entries(name, spec, table)
+        made.changes = {n: Arrangement(s, refs, made.runs) for n, (s, refs) in self.changes.items()}
         return made
 
 

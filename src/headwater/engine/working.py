@@ -17,7 +17,17 @@ from headwater.engine.spec import spec_of
 from headwater.engine.types import arrow_type
 from headwater.state.arrangement import Arrangement, any_ring, consolidate
 from headwater.state.files import FileSystem
-from headwater.state.run import MapSpec, Run, RunRef, Runs, Segment, Writer, hashes
+from headwater.state.run import (
+    LEAST,
+    MOST,
+    MapSpec,
+    Run,
+    RunRef,
+    Runs,
+    Segment,
+    Writer,
+    hashes,
+)
 from headwater.state.store import DATA
 
 
@@ -112,6 +122,16 @@ class Working:
         for name, more in refs.items():
             self.added.setdefault(name, []).extend(more)
             self.stored.setdefault(name, []).extend(more)
+
+    def stored_changes(self, files: FileSystem) -> dict[str, tuple[MapSpec, list[RunRef]]]:
+        """The changes that are arranged for this increment, in files that tasks can read; no commit names them."""
+        for name, a in self.changes.items():
+            if any(r.file in self.runs.memory for r in a.refs):
+                writer = Writer(files, "change", DATA)
+                writer.add(a.spec, [a.collected(a.refs, LEAST, MOST)], 0)
+                refs = [ref for _, ref in writer.close()]
+                self.changes[name] = Arrangement(a.spec, refs, self.runs)
+        return {n: (a.spec, list(a.refs)) for n, a in self.changes.items()}
 
     def store_memory(self, files: FileSystem) -> None:
         """Writes what is in memory, so that tasks can read it too."""
