@@ -142,7 +142,7 @@ class Child:
         assert self.process.stdin is not None and self.process.stdout is not None
         self.process.stdin.write("go\n")
         self.process.stdin.flush()
-        wanted = self.chance.randrange(1, 6)
+        wanted = self.chance.randrange(1, 5)
         begun, at = 0, (0, "")
         for line in self.process.stdout:
             if line.startswith("applying"):

@@ -55,6 +55,7 @@ from headwater.errors import (
     HeadwaterError,
     InUse,
     NameTaken,
+    NotIncremental,
     QueryError,
     StateError,
     UnknownName,
@@ -64,6 +65,7 @@ from headwater.language.comprehension import Query
 from headwater.language.functions import DEFINED
 from headwater.language.schema import EXAMPLE, columns
 from headwater.language.sql import read_sql
+from headwater.language.sql.places import placed
 from headwater.reading import Readable, has_maps, stale_maps
 from headwater.state.files import LocalFiles
 from headwater.state.run import column
@@ -285,9 +287,15 @@ class Database(Readable):
         )
         self._register(made)
         compiler = self.catalog.compiled()
-        kept, why = (
-            compiler.choose(name, term) if strategy == "auto" else (strategy, "as was asked for")
-        )
+        try:
+            kept, why = (
+                compiler.choose(name, term)
+                if strategy == "auto"
+                else (strategy, "as was asked for")
+            )
+            compiler.fork().view(name, term, kept)
+        except NotIncremental as e:
+            raise placed(e, text, schemas) if language == "sql" else e from None
         made = replace(made, kept=kept, why=why)
         before = dict(compiler.program.maps)
         strata = set(compiler.program.strata)

@@ -51,7 +51,7 @@ def refusal(reader: Reader, e: exp.Expr) -> HeadwaterError:
             "WINDOW_FUNCTION",
             f"the window function {e.this.sql(dialect='spark')} is not maintained yet",
             e,
-            "aggregate per group and join, or use ORDER BY with LIMIT",
+            "aggregate per group and join",
         )
     if isinstance(e, (exp.Bracket, exp.Posexplode)) or name in ("element_at", "array_position"):
         return reader.no_positions(e)
