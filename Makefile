@@ -27,8 +27,8 @@ test: setup java  ## lint, types, and all but the slow tests
 test-all: setup java  ## the same with the slow tests
 	@tools/test.sh all
 
-fuzz: setup  ## property tests until one fails, or with FUZZ_EXAMPLES=n once
-	@tools/fuzz.sh
+fuzz: setup  ## property tests until one fails, or with FUZZ_EXAMPLES=n once; PART=views for those of views
+	@tools/fuzz.sh $(PART)
 
 bench: setup java  ## run the benchmarks; PART=one of them, SCALE=full for the large sizes
 	@if [ -f benchmarks/__main__.py ]; then \

@@ -9,8 +9,10 @@ from __future__ import annotations
 import contextlib
 import errno
 import itertools
+import json
 import os
 import re
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -335,13 +337,22 @@ input()
     try:
         assert child.stdout is not None and child.stdout.readline() == "writing\n"
         db = hw.open(tmp_path / "db", spark=session())
-        with refused(db, WriterBusy, f"process {child.pid} on ", "close it there"):
+        with refused(db, WriterBusy, f"process {child.pid} on ", "no life for 60 s is taken over"):
             db.apply({"s": ROWS})
     finally:
         child.kill()
         child.wait()
     db.apply({"s": ROWS})  # taken over at once: the process is gone
     db.verify()
+    db.close()
+
+
+def test_a_writer_that_was_killed_and_had_the_number_of_this_process(tmp_path: Path) -> None:
+    db = made(tmp_path / "db")
+    db.close()
+    record = {"owner": "another", "host": socket.gethostname(), "pid": os.getpid()}
+    db.files.put_if_absent(f"lease/{9:020d}.json", json.dumps(record).encode())
+    db.apply({"s": ROWS})
     db.close()
 
 

@@ -457,9 +457,8 @@ def test_a_second_writer_is_refused_while_readers_go_on(place: Any) -> None:
     store = Store(place)
     with store.writer() as writer:
         increment(writer, 1)
-        with pytest.raises(WriterBusy, match=f"process {os.getpid()} on .* is writing") as refusal:
+        with pytest.raises(WriterBusy, match="this process is writing to this database already"):
             Store(place).writer()
-        assert "no life for 60 s is taken over" in str(refusal.value)
         assert assert_right(Store(place)) == 1
         increment(writer, 2)
         assert assert_right(Store(place)) == 2
@@ -788,7 +787,7 @@ def test_old_versions_are_kept_for_as_many_minutes_as_wished() -> None:
                 assert kept == list(range(max(1, k - 9), k + 1))
                 assert [assert_right(Store(files), n) for n in kept] == kept
                 assert not store.check().problems
-    with pytest.raises(VersionGone, match="versions that are: 19 to 30"):
+    with pytest.raises(VersionGone, match="versions that are there: 19 to 30"):
         Store(files).at(18)
 
 

@@ -1,11 +1,17 @@
 #!/usr/bin/env bash
 # Property tests with the `fuzz` profile of tests/conftest.py, which reads FUZZ_EXAMPLES: the number
 # of examples for each law. Without it, rounds follow each other until a law fails or ^C.
+# Usage: tools/fuzz.sh [views]    (views: only random views on a database, which needs Spark)
 set -euo pipefail
 cd "$(dirname "$0")/.."
+part=${1:-}
 
 round() {
-  .venv/bin/python -m pytest -n "${JOBS:-2}" -m "property and not spark" --hypothesis-profile=fuzz
+  if [ "$part" = views ]; then
+    .venv/bin/python -m pytest tests/test_views_fuzz.py --hypothesis-profile=fuzz
+  else
+    .venv/bin/python -m pytest -n "${JOBS:-2}" -m "property and not spark" --hypothesis-profile=fuzz
+  fi
 }
 
 if [ -n "${FUZZ_EXAMPLES:-}" ]; then

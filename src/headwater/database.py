@@ -445,7 +445,8 @@ class Database(Readable):
                 f"`{name}` is static, and the view `{readers[0]}` reads it",
                 hint="declare it without static=True, or fill it before the first view",
             )
-        return stage(name, source.row, given, self.path, self.session.counts)
+        session = self.session
+        return stage(name, source.row, given, self.path, session.counts, session.zone)
 
     def _small(self) -> int:
         """Changes of so many rows are carried through here and not on Spark."""

@@ -123,48 +123,65 @@ class NotIncremental(QueryError):
 
 
 class StateError(HeadwaterError):
-    """An error of the state on disk; the database stays at the version before."""
+    """An error of the directory that a database lives in; it stays at the version before.
+
+    The one exception says so in its first words: a version that was committed while the disk would not confirm it.
+    """
 
 
 class DamagedState(StateError):
-    """A file or log record that is missing or is not what was written; it is named and never skipped."""
+    """A file or log record that is missing or is not what was written; it is named and never skipped.
+
+    `whole` is the newest version that has no damage, which can still be read; mending means to put the file back from
+    a copy, or to create the database anew.
+    """
 
     def __init__(self, path: str, what: str, whole: int | None = None):
         last = "" if whole is None else f"the last whole version is {whole}"
+        last += "; put the file back from a copy" if last else ""
         super().__init__(f"{path} is damaged: {what}", hint=last)
         self.path, self.damage, self.whole = path, what, whole
 
 
 class VersionGone(StateError):
-    """A version that was never committed, or is older than what is retained."""
+    """A version that was never committed, or is older than what `keep_versions` and `keep_minutes` retain."""
 
 
 class WriterBusy(StateError):
-    """A second writer, while the first is alive."""
+    """A second writer, while the first is alive: a database has one at a time, and any number of readers.
+
+    The first lets others in by `close`, or by ending; one on another machine that shows no life is taken over.
+    """
 
 
 class LeaseLost(StateError):
-    """A writer whose lease was taken over, or whose version was committed by another."""
+    """A writer that was taken over while it slept: nothing of it was committed; open the database again."""
 
 
 class EngineError(HeadwaterError):
-    """Spark failed; the database stays at the version before, and the increment can be applied again."""
+    """Spark failed, or a function or expression of a query did: the message has its words, `__cause__` all of it.
+
+    The database stays at the version before, and the change can be applied again.
+    """
 
 
 class SettingsDiffer(HeadwaterError):
-    """A Spark session whose settings or version would give other answers than the database was made with."""
+    """A Spark session with settings, or of a version, that would give other answers than the database has."""
 
 
 class BadChange(HeadwaterError):
-    """Rows that cannot be a change of their source: a missing, extra or mistyped column; which, and where."""
+    """Rows that cannot be a change of their source: a missing, extra or mistyped column; which, and where.
+
+    Nothing was applied; the corrected change can be.
+    """
 
 
 class DeletesMissingRows(BadChange):
-    """A deletion of rows that are not there."""
+    """A deletion of rows that are not there, of which one is shown; `strict=False` would ignore and count them."""
 
 
 class NotRetained(HeadwaterError):
-    """Something that needs the rows of a source that keeps none (`retain=False`)."""
+    """A check, recomputation or late view that needs the rows of a source declared with `retain=False`."""
 
 
 class NameTaken(HeadwaterError):

@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Iterable
 
 from headwater.calculus.terms import (
+    Call,
     For,
     Pred,
     Rel,
@@ -48,12 +49,20 @@ def sorted_monomial(m: Monomial) -> Term:
     """A comprehension over inputs with its atoms by name and its factors by text: one form for many spellings."""
     atoms = sorted(m.atoms, key=lambda a: a[1].name if isinstance(a[1], Rel) else "")
     names = {v: Var(f"y{i}", v.type) for i, (v, _) in enumerate(atoms)}
-    factors = sorted((substitute(f, names) for f in once(m.factors)), key=show)
+    factors = sorted((oriented(substitute(f, names)) for f in once(m.factors)), key=show)
     output = substitute(m.output, names)
     body: Term = Times((*factors, output)) if factors else output
     for var, source in reversed(atoms):
         body = For(names[var], source, body)
     return body
+
+
+def oriented(factor: Term) -> Term:
+    """[a = b] with its sides in the order of their text: the other way round it is the same."""
+    match factor:
+        case Pred(Call("=" | "<=>" as op, (a, b), returns)) if show(b) < show(a):
+            return Pred(Call(op, (b, a), returns))
+    return factor
 
 
 def once(factors: Iterable[Term]) -> list[Term]:

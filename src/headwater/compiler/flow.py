@@ -21,6 +21,7 @@ from headwater.calculus.terms import (
     Term,
     Unbox,
     Var,
+    Zero,
     children,
     variables,
 )
@@ -83,6 +84,8 @@ class Flow:
                     pass
                 case Num(value, t) if t == INT:
                     values.append(Const(value, BIGINT))
+                case Zero():  # a sum of what is NULL in this branch of a union
+                    values.append(Const(0, BIGINT))
                 case Unbox(e):
                     values.append(e)
                 case _:

@@ -26,6 +26,7 @@ from headwater.calculus.terms import (
     Times,
     Unbox,
     Var,
+    Zero,
     change_name,
     relations,
     substitute,
@@ -379,7 +380,7 @@ def checked(m: Monomial) -> Monomial:
             )
     key, values = output_of(m.output)
     for f in (*m.factors, *key, *(f for v in values for f in v)):
-        ring = f in key or isinstance(f, (Pred, Unbox, Num))
+        ring = f in key or isinstance(f, (Pred, Unbox, Num, Zero))
         if not ring or relations(f):
             raise NotIncremental(
                 "SUBQUERY",

@@ -30,6 +30,7 @@ from headwater.calculus.terms import (
     Times,
     Unbox,
     Var,
+    Zero,
     children,
     rebuild,
     relations,
@@ -228,7 +229,7 @@ class _Answering:
         self.linear = len(ring[0]) if ring else 1
         self._bags()
         group = self._map(
-            [_ringed(m, r) for (_, m), r in zip(self.monomials, ring, strict=True)],
+            [(s, _ringed(m, r)) for (s, m), r in zip(self.monomials, ring, strict=True)],
             range(len(self.groups)),
             kind="value",
             extra=tuple(self.extra),
@@ -247,7 +248,7 @@ class _Answering:
 
     def _map(
         self,
-        monomials: list[Monomial],
+        monomials: list[tuple[int, Monomial]],
         lookup: Iterable[int],
         *,
         kind: str,
@@ -256,9 +257,8 @@ class _Answering:
         extra: tuple[tuple[str, RingType], ...] = (),
         note: str,
     ) -> Map:
-        signed = [(s, m) for (s, _), m in zip(self.monomials, monomials, strict=True)]
         return self.compiler.maps.keep(
-            _summed(signed),
+            _summed(monomials),
             list(lookup),
             strategy=self.compiler.strategy,
             route=None if route is None else list(route),
@@ -302,16 +302,20 @@ class _Answering:
     def _bag(self, of: Term, ordered: bool) -> Map:
         place, groups = self.bags[of], len(self.groups)
         parts = []
-        for _, m in self.monomials:
+        for sign, m in self.monomials:
             value = _component(m.output, place)
+            if isinstance(value, Zero):  # a branch of UNION ALL in which the column is NULL
+                continue
             factors = value.factors if isinstance(value, Times) else (value,)
             (item,) = (f for f in factors if isinstance(f, Sng))
             rest = tuple(f for f in factors if f is not item)
             key, _ = output_of(_ringed(m, [ONE]).output)
             items = [v for _, v in item.key.fields] if isinstance(item.key, Record) else [item.key]
             row = Record(tuple((f"k{i}", t) for i, t in enumerate((*key, *items))))
-            parts.append(Monomial(m.atoms, (*m.factors, *rest), Sng(row, item.value)))
-        width = len(key_fields(_type(parts)))
+            parts.append((sign, Monomial(m.atoms, (*m.factors, *rest), Sng(row, item.value))))
+        if not parts:
+            raise NotIncremental("EMPTY", "an aggregate of NULL is NULL", hint="leave it out")
+        width = len(key_fields(_type(parts[0][1])))
         if ordered:
             note = "the values of a group, in order"
             return self._map(parts, range(groups), kind="change", order=groups, note=note)
@@ -427,8 +431,8 @@ def _summed(monomials: list[tuple[int, Monomial]]) -> Term:
     return terms[0] if len(terms) == 1 else Add(tuple(terms))
 
 
-def _type(monomials: list[Monomial]) -> MapType:
-    t = type_of(sorted_monomial(monomials[0]))
+def _type(m: Monomial) -> MapType:
+    t = type_of(sorted_monomial(m))
     assert isinstance(t, MapType)
     return t
 

@@ -105,6 +105,11 @@ class Session:
         return self._partitions or self.cores
 
     @property
+    def zone(self) -> str:
+        """The time zone that the database was made with."""
+        return (self._kept or self.settings())["time_zone"]
+
+    @property
     def same_zone(self) -> bool:
         """Whether the user's session has the time zone that the database was made with."""
         return self._kept is None or self._kept["time_zone"] == self._setting(TIME_ZONE)

@@ -11,15 +11,17 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from headwater.calculus.types import BIGINT, RecordType
+from headwater.calculus.types import BIGINT, TIMESTAMP, RecordType
 from headwater.compiler.program import WEIGHT
 from headwater.engine.session import Counts, quoted, telling
 from headwater.engine.types import arrow_type, spark_type
@@ -82,8 +84,10 @@ def schema_of(row: RecordType) -> pa.Schema:
     return pa.schema([*((n, arrow_type(t)) for n, t in row.fields), (WEIGHT, pa.int64())])
 
 
-def stage(name: str, row: RecordType, given: Any, root: Path, counts: Counts) -> Change:
-    """A change of a source, evaluated once."""
+def stage(
+    name: str, row: RecordType, given: Any, root: Path, counts: Counts, zone: str = "UTC"
+) -> Change:
+    """A change of a source, evaluated once; times of day without a zone are of the one given."""
     parts = [(given.inserts, 1), (given.deletes, -1)] if isinstance(given, Delta) else [(given, 1)]
     tables: list[pa.Table] = []
     files: list[str] = []
@@ -94,7 +98,7 @@ def stage(name: str, row: RecordType, given: Any, root: Path, counts: Counts) ->
         if isinstance(data, DataFrame):
             staged = _frame(name, row, data, sign, root, counts)
         else:
-            table = checked(name, row, _table(name, row, data), sign)
+            table = checked(name, row, _table(name, row, data, zone), sign)
             staged = Change.of(table)
         tables += staged.tables
         files += staged.files
@@ -107,7 +111,7 @@ def stage(name: str, row: RecordType, given: Any, root: Path, counts: Counts) ->
 # --- tables in this process ------------------------------------------------------------------------------------
 
 
-def _table(name: str, row: RecordType, data: Any) -> pa.Table:
+def _table(name: str, row: RecordType, data: Any, zone: str) -> pa.Table:
     match data:
         case pa.Table():
             return data
@@ -115,26 +119,26 @@ def _table(name: str, row: RecordType, data: Any) -> pa.Table:
             return pa.Table.from_batches([data])
         case pd.DataFrame():
             _columns_fit(name, row, [str(c) for c in data.columns])
-            return _converted(name, row, {str(c): data[c] for c in data.columns})
+            return _converted(name, row, {str(c): data[c] for c in data.columns}, zone)
         case str() | bytes() | Mapping():
             raise BadChange(
                 f"the change of `{name}` is of type {type(data).__name__}",
                 hint="give a DataFrame, an Arrow table, a pandas frame, or a list of rows",
             )
         case Iterable():
-            return _from_rows(name, row, list(data))
+            return _from_rows(name, row, list(data), zone)
     raise BadChange(
         f"the change of `{name}` is of type {type(data).__name__}",
         hint="give a DataFrame, an Arrow table, a pandas frame, or a list of rows",
     )
 
 
-def _from_rows(name: str, row: RecordType, rows: Sequence[Any]) -> pa.Table:
+def _from_rows(name: str, row: RecordType, rows: Sequence[Any], zone: str) -> pa.Table:
     fields = [n for n, _ in row.fields]
     if not rows:
         return schema_of(row).empty_table()
     if all(isinstance(r, Mapping) for r in rows):
-        return _from_dicts(name, row, rows)
+        return _from_dicts(name, row, rows, zone)
     for i, r in enumerate(rows):
         if not isinstance(r, (tuple, list)):
             raise BadChange(
@@ -152,10 +156,12 @@ def _from_rows(name: str, row: RecordType, rows: Sequence[Any]) -> pa.Table:
             hint=f"columns of `{name}`: {', '.join(fields)}; a weight may follow in all rows",
         )
     names = fields if len(rows[0]) == len(fields) else [*fields, WEIGHT]
-    return _converted(name, row, {n: [r[i] for r in rows] for i, n in enumerate(names)})
+    return _converted(name, row, {n: [r[i] for r in rows] for i, n in enumerate(names)}, zone)
 
 
-def _from_dicts(name: str, row: RecordType, rows: Sequence[Mapping[Any, Any]]) -> pa.Table:
+def _from_dicts(
+    name: str, row: RecordType, rows: Sequence[Mapping[Any, Any]], zone: str
+) -> pa.Table:
     fields = [n for n, _ in row.fields]
     if not all(n in r for r in rows for n in fields):  # names in another case, or missing
         right = {n.lower(): n for n in fields}
@@ -169,13 +175,13 @@ def _from_dicts(name: str, row: RecordType, rows: Sequence[Mapping[Any, Any]]) -
             )
     names = list(dict.fromkeys(k for r in rows for k in r))
     _columns_fit(name, row, [str(n) for n in names])
-    return _converted(name, row, {str(n): [r.get(n) for r in rows] for n in names})
+    return _converted(name, row, {str(n): [r.get(n) for r in rows] for n in names}, zone)
 
 
 NOT_FITTING = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
 
-def _converted(name: str, row: RecordType, columns: Mapping[str, Any]) -> pa.Table:
+def _converted(name: str, row: RecordType, columns: Mapping[str, Any], zone: str) -> pa.Table:
     """Columns of Python values in the types of the source; the first that does not fit is named."""
     types: dict[str, Any] = {n.lower(): t for n, t in row.fields}
     out = {}
@@ -185,10 +191,28 @@ def _converted(name: str, row: RecordType, columns: Mapping[str, Any]) -> pa.Tab
             out[n] = pa.array([None if v is None else str(v) for v in values], pa.string())
             continue
         try:
+            if t == TIMESTAMP and zone != "UTC":
+                values = _zoned(name, n, values, zone)
             out[n] = _array(values, arrow_type(t))
         except NOT_FITTING:
             out[n] = _one_by_one(name, n, values, t)
     return pa.table(out)
+
+
+def _zoned(name: str, column: str, values: Any, zone: str) -> list[Any]:
+    """Times with a zone; those without one are taken as Spark would, in the zone of the session."""
+    times = [v.to_pydatetime() if isinstance(v, pd.Timestamp) else v for v in values]
+    naive = [isinstance(v, datetime) and v is not pd.NaT and v.tzinfo is None for v in times]
+    if not any(naive):
+        return times
+    try:
+        here = ZoneInfo(zone)
+    except (KeyError, ValueError) as e:
+        raise BadChange(
+            f"row {naive.index(True) + 1} of the change of `{name}` has a time without a zone in `{column}`",
+            hint=f"give it with one: the time zone of this database, {zone}, has no name that Python knows",
+        ) from e
+    return [v.replace(tzinfo=here) if n else v for v, n in zip(times, naive, strict=True)]
 
 
 def _array(values: Any, t: pa.DataType) -> pa.Array:

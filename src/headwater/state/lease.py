@@ -20,6 +20,8 @@ from headwater.errors import LeaseLost, WriterBusy
 from headwater.state.files import FileSystem
 
 FOLDER = "lease"
+_OWN: set[str] = set()
+"""The leases that this process has taken."""
 
 
 @dataclass(frozen=True)
@@ -87,9 +89,11 @@ def acquire(files: FileSystem, time_to_live: float = 60.0) -> Lease:
     if last is not None and not _released(files, last.epoch):
         age = files.now() - _last_sign(files, last.epoch)
         here = last.host == socket.gethostname()
-        gone = here and last.pid != os.getpid() and not _alive(last.pid)
+        mine = here and last.pid == os.getpid()
+        # In containers a process often has the number of the one before it, which was killed.
+        gone = last.owner not in _OWN if mine else here and not _alive(last.pid)
         if not gone and age < time_to_live:
-            if here and last.pid == os.getpid():
+            if mine:
                 raise WriterBusy(
                     "this process is writing to this database already, through another handle",
                     hint="use that one, or close it first",
@@ -102,9 +106,12 @@ def acquire(files: FileSystem, time_to_live: float = 60.0) -> Lease:
     holder = Holder(
         (last.epoch if last else 0) + 1, uuid.uuid4().hex, socket.gethostname(), os.getpid()
     )
+    _OWN.add(holder.owner)
     record = {"owner": holder.owner, "host": holder.host, "pid": holder.pid}
     if not files.put_if_absent(f"{_path(holder.epoch)}.json", json.dumps(record).encode()):
-        raise WriterBusy("another writer has just opened this database")
+        raise WriterBusy(
+            "another writer has just opened this database", hint="try again when it is closed"
+        )
     with contextlib.suppress(OSError):  # the last few are enough to tell who came when
         for old in held[:-1]:
             for entry in files.list(FOLDER):

@@ -114,7 +114,9 @@ class Log:
             return self._read(number)
         except DamagedState as e:
             if number < self.floor():  # let go, and collected, while it was read
-                raise VersionGone(f"version {number} is not there any more") from e
+                raise VersionGone(
+                    f"version {number} is not there any more", hint=f"the oldest is {self.floor()}"
+                ) from e
             raise DamagedState(e.path, e.damage, self._whole(number)) from None
 
     def _whole(self, number: int) -> int:
@@ -128,7 +130,9 @@ class Log:
         readable, known = self.numbers(), set(self.records())
         if number not in readable:
             kept = f"{readable[0]} to {readable[-1]}" if readable else "none"
-            raise VersionGone(f"version {number} is not there", hint=f"versions that are: {kept}")
+            raise VersionGone(
+                f"version {number} is not there", hint=f"versions that are there: {kept}"
+            )
         start = number
         while start - 1 in known and start not in self._known and not self._is_checkpoint(start):
             start -= 1

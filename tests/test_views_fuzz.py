@@ -1,0 +1,106 @@
+"""Random views, kept up to date through random changes, against DuckDB's answers after every step.
+
+A story (see `views`) defines and drops views, applies changes, and deletes everything in the end. However it is played,
+in this process or on Spark, several changes at once or in sequence, whatever is kept for a view: every view is what
+DuckDB computes, its changes add up to it, older versions stay as they were, and the maps are those of a database
+that was given the same rows at once. A failure prints a script that repeats it.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import duckdb
+import pytest
+from hypothesis import HealthCheck, assume, event, given, settings
+
+from spark_session import session
+from strategies import drawn
+from values import Pick
+from views import How, Run, Stories, Story
+
+pytestmark = [pytest.mark.property, pytest.mark.spark]
+
+PROFILE = settings.default
+assert PROFILE is not None
+ORDINARY = PROFILE is settings.get_profile("default")
+STRATEGIES = ("auto", "recursive", "first-order")
+
+
+def few(examples: int) -> settings:
+    """So many examples in an ordinary run; a share of those that were asked for when fuzzing."""
+    assert PROFILE is not None
+    return settings(
+        PROFILE,
+        max_examples=examples if ORDINARY else max(1, PROFILE.max_examples * examples // 20),
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    )
+
+
+def stories(
+    strategies: tuple[str, ...] = STRATEGIES, increments: int = 4, jobs: bool = False
+) -> Callable[[Pick], Story]:
+    return lambda pick: Stories(pick, strategies, jobs=jobs).story(increments)
+
+
+def play(story: Story, how: How) -> Run:
+    """Plays a story; one on which DuckDB breaks (its own overflow, say) tells nothing."""
+    with tempfile.TemporaryDirectory() as folder:
+        run = Run(story, how, Path(folder) / "database", session())
+        try:
+            run.play()
+        except duckdb.Error:
+            assume(False)
+    event(f"{len(run.refused)} views refused")
+    return run
+
+
+@few(20)
+@given(drawn(stories()))
+def test_one_change_after_another(story: Story) -> None:
+    play(story, How(several="in sequence"))
+
+
+@few(14)
+@given(drawn(stories(("auto", "first-order"))))
+def test_all_changes_at_once(story: Story) -> None:
+    play(story, How(several="at once"))
+
+
+@few(4)
+@given(drawn(stories(increments=3)))
+def test_reopened_after_every_change(story: Story) -> None:
+    play(story, How(reopens=True))
+
+
+@few(2)
+@given(drawn(stories(increments=2, jobs=True)))
+def test_on_spark(story: Story) -> None:
+    play(story, How(execution="spark", several="at once"))
+
+
+@few(1)
+@given(drawn(stories(increments=2, jobs=True)))
+def test_on_spark_one_after_another(story: Story) -> None:
+    play(story, How(execution="spark", several="in sequence"))
+
+
+@pytest.mark.slow
+@few(20)
+@given(drawn(stories(increments=5, jobs=True)))
+def test_on_spark_longer(story: Story) -> None:
+    play(story, How(execution="spark"))
+
+
+@few(2)
+@given(drawn(stories(("recompute", "auto"), increments=2)))
+def test_recomputed_beside_maintained(story: Story) -> None:
+    play(story, How())
+
+
+@few(6)
+@given(drawn(stories(increments=2)))
+def test_the_interpreter_agrees(story: Story) -> None:
+    play(story, How(interprets=True))
