@@ -14,7 +14,7 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from hypothesis import HealthCheck, assume, event, given, settings
+from hypothesis import HealthCheck, Phase, assume, event, given, settings
 
 from spark_session import session
 from strategies import drawn
@@ -35,6 +35,8 @@ def few(examples: int) -> settings:
     return settings(
         PROFILE,
         max_examples=examples if ORDINARY else max(1, PROFILE.max_examples * examples // 20),
+        # A story takes seconds: an ordinary run prints it as it was drawn, `make fuzz` makes it small first.
+        phases=[p for p in Phase if p is not Phase.explain and not (ORDINARY and p is Phase.shrink)],
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     )
 

@@ -133,10 +133,10 @@ class Log:
             raise VersionGone(
                 f"version {number} is not there", hint=f"versions that are there: {kept}"
             )
-        start = number
-        while start - 1 in known and start not in self._known and not self._is_checkpoint(start):
+        start, at_hand = number, self._known  # a compaction in the background reads versions too
+        while start - 1 in known and start not in at_hand and not self._is_checkpoint(start):
             start -= 1
-        version = self._known.get(start) or self._first(start)
+        version = at_hand.get(start) or self._first(start)
         for n in range(start + 1, number + 1):
             version = self._next(version, n)
         self._known = {number: version}  # the newest is what is read again and again
