@@ -72,6 +72,8 @@ class Session:
             self._refuse(self._given)
             if self._kept is not None:
                 self.adopt(self._kept)
+        with telling("telling its settings"):
+            match_python(self._given)
         return self._given
 
     @cached_property
@@ -214,10 +216,10 @@ def quoted(name: str) -> str:
 
 
 def plain(table: pa.Table) -> pa.Table:
-    """A table with the types that Spark reads."""
+    """A table with the types that Spark reads, in one piece: after two empty ones Spark reads no more."""
     small = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
     schema = pa.schema([(f.name, small.get(f.type, f.type)) for f in table.schema])
-    return table if schema == table.schema else table.cast(schema)
+    return (table if schema == table.schema else table.cast(schema)).combine_chunks()
 
 
 def local_frame(session: SparkSession, table: pa.Table) -> DataFrame:
@@ -286,6 +288,17 @@ def current_session() -> SparkSession | None:
         return SparkSession.active()
     except PySparkRuntimeError:
         return None
+
+
+def match_python(spark: SparkSession) -> None:
+    """On this machine tasks run the Python of this process, unless another was named for them.
+
+    Without a name Spark takes the first `python3` that it finds, which may lack our modules.
+    """
+    context = spark.sparkContext
+    named = "PYSPARK_PYTHON" in os.environ or context.getConf().contains("spark.pyspark.python")
+    if not named and str(context.master).startswith("local"):
+        context.pythonExec = sys.executable
 
 
 def local_session() -> SparkSession:
