@@ -36,7 +36,9 @@ def few(examples: int) -> settings:
         PROFILE,
         max_examples=examples if ORDINARY else max(1, PROFILE.max_examples * examples // 20),
         # A story takes seconds: an ordinary run prints it as it was drawn, `make fuzz` makes it small first.
-        phases=[p for p in Phase if p is not Phase.explain and not (ORDINARY and p is Phase.shrink)],
+        phases=[
+            p for p in Phase if p is not Phase.explain and not (ORDINARY and p is Phase.shrink)
+        ],
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     )
 
