@@ -61,25 +61,25 @@ def play(story: Story, how: How) -> Run:
     return run
 
 
-@few(20)
+@few(9)
 @given(drawn(stories()))
 def test_one_change_after_another(story: Story) -> None:
     play(story, How(several="in sequence"))
 
 
-@few(14)
+@few(6)
 @given(drawn(stories(("auto", "first-order"))))
 def test_all_changes_at_once(story: Story) -> None:
     play(story, How(several="at once"))
 
 
-@few(4)
+@few(2)
 @given(drawn(stories(increments=3)))
 def test_reopened_after_every_change(story: Story) -> None:
     play(story, How(reopens=True))
 
 
-@few(2)
+@few(1)
 @given(drawn(stories(increments=2, jobs=True)))
 def test_on_spark(story: Story) -> None:
     play(story, How(execution="spark", several="at once"))
@@ -98,13 +98,13 @@ def test_on_spark_longer(story: Story) -> None:
     play(story, How(execution="spark"))
 
 
-@few(2)
+@few(1)
 @given(drawn(stories(("recompute", "auto"), increments=2)))
 def test_recomputed_beside_maintained(story: Story) -> None:
     play(story, How())
 
 
-@few(6)
+@few(3)
 @given(drawn(stories(increments=2)))
 def test_the_interpreter_agrees(story: Story) -> None:
     play(story, How(interprets=True))

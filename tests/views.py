@@ -213,7 +213,8 @@ class Flat(Queries):
     def set_operation(self, columns: Columns, outer: Any, depth: int, flat: bool) -> Text:
         others = [(n + "2", k) for n, k in columns]
         left, right = self.query(columns, outer, depth), self.query(others, outer, depth)
-        return sql("({}) {} ({})", left, ("UNION ALL", "UNION")[self.pick(2)], right)
+        words = ("UNION ALL", "UNION", "EXCEPT ALL", "INTERSECT ALL", "EXCEPT", "INTERSECT")
+        return sql("({}) {} ({})", left, words[self.pick(len(words))], right)
 
     def order(self, columns: Columns, limit: int) -> Text:
         return sql("")

@@ -48,7 +48,7 @@ from headwater.state.run import LEAST, MOST, RunRef, Runs
 from headwater.state.store import DATA
 
 BLOBS = "part int, name string, content binary"
-PER_PART = 1_000_000
+PER_PART = 4_000_000
 """Rows that a merging task takes at most, about."""
 NO_TERM: Any = None
 
