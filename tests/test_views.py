@@ -558,7 +558,7 @@ def test_a_comprehension(db: hw.Database) -> None:
 
 
 @hw.function("BIGINT")
-def doubled(x: int) -> int:
+def twofold(x: int) -> int:
     return 2 * x
 
 
@@ -567,7 +567,7 @@ def doubled(x: int) -> int:
 
 @pytest.mark.spark
 def test_a_python_function_before_and_after_a_lookup(both: hw.Database) -> None:
-    both.view("v", "SELECT r.k, sum(doubled(x + y)) AS t FROM r JOIN s ON doubled(x) = y GROUP BY r.k")  # fmt: skip
+    both.view("v", "SELECT r.k, sum(twofold(x + y)) AS t FROM r JOIN s ON twofold(x) = y GROUP BY r.k")  # fmt: skip
     both.apply({"r": drawn("a | 1\n b | 2"), "s": drawn("p | 2\n q | 4")})
     shows(both, "a | 6\n b | 12")
     both.apply({"s": drawn("p | 2 | -1\n p | 4 | +1")})
