@@ -18,7 +18,7 @@ from sql.corpus import same
 pytestmark = pytest.mark.spark
 
 EXPRESSIONS = """
-1 + 2; 2147483647 + 1; 9223372036854775807 + 1; 1 - 2L; -7 % 3; 7 % -3; 7.5 % 2; 7 div -2; 1 div 0; 1 / 0
+'it''s'; 'a' 'b'; 'a''''b'; 1 + 2; 2147483647 + 1; 9223372036854775807 + 1; 1 - 2L; -7 % 3; 7 % -3; 7.5 % 2; 7 div -2; 1 div 0; 1 / 0
 1 / 3; 1.5 * 2; 2.0 / 3; cast(1 as decimal(10,2)) / 3; 0.1 + 0.2; 1.10 - 1.1; 99999.99 * 99999.99
 cast(1 as decimal(38,10)) * cast(1 as decimal(38,10)); 10.5 / 0; 1e0 / 3; 1e308 * 10; 0.1 = 0.1D; -0.0D = 0.0D
 abs(-2.5); abs(-9223372036854775808); sign(-2); floor(1.5); floor(-1.5); floor(1.5D); ceil(-0.5); ceil(1.2D)

@@ -53,6 +53,8 @@ from headwater.language.sql.scope import Rows, Scope, Source
 from headwater.language.sql.select import Select, order_keys, ranked
 
 E = TypeVar("E", bound=HeadwaterError)
+SPARK = sqlglot.Dialect.get_or_raise("spark")
+STRING = next(t.token_type for t in SPARK.tokenize("''"))
 
 ENDS_A_LIST = {"FROM", "WHERE", "GROUP_BY", "HAVING", "ORDER_BY", "LIMIT", "UNION", "R_PAREN"}
 
@@ -75,10 +77,32 @@ class Reader:
 
     # --- text and errors --------------------------------------------------------------------------------
 
+    def _tokens(self) -> list[Any]:
+        """The words of the text; a quote written twice inside of a quotation is one quote, as in Spark."""
+        out: list[Any] = []
+        for token in SPARK.tokenize(self.text):
+            before: Any = out[-1] if out else None
+            joined = before is not None and before.token_type == token.token_type == STRING
+            quote = self.text[token.start]
+            if joined and token.start == before.end + 1 and self.text[before.end] == quote:
+                out[-1] = type(token)(
+                    STRING,
+                    before.text + quote + token.text,
+                    before.line,
+                    before.col,
+                    before.start,
+                    token.end,
+                )
+            else:
+                out.append(token)
+        return out
+
     def parse(self) -> exp.Expr:
         """The syntax tree of the one query in the text."""
         try:
-            statements = [s for s in sqlglot.parse(self.text, dialect="spark") if s is not None]
+            statements = [
+                s for s in SPARK.parser().parse(self._tokens(), self.text) if s is not None
+            ]
         except sqlglot.errors.ParseError as e:
             first = e.errors[0] if e.errors else {}
             width = len(first.get("highlight") or " ")
