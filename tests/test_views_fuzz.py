@@ -61,14 +61,14 @@ def play(story: Story, how: How) -> Run:
     return run
 
 
-@few(9)
-@given(drawn(stories()))
+@few(7)
+@given(drawn(stories(increments=3)))
 def test_one_change_after_another(story: Story) -> None:
     play(story, How(several="in sequence"))
 
 
-@few(6)
-@given(drawn(stories(("auto", "first-order"))))
+@few(5)
+@given(drawn(stories(("auto", "first-order"), increments=3)))
 def test_all_changes_at_once(story: Story) -> None:
     play(story, How(several="at once"))
 
@@ -92,7 +92,15 @@ def test_on_spark_one_after_another(story: Story) -> None:
 
 
 @pytest.mark.slow
-@few(20)
+@few(10)
+@given(drawn(stories(increments=40)))
+def test_many_changes(story: Story) -> None:
+    """So many that runs are compacted on the way."""
+    play(story, How())
+
+
+@pytest.mark.slow
+@few(10)
 @given(drawn(stories(increments=5, jobs=True)))
 def test_on_spark_longer(story: Story) -> None:
     play(story, How(execution="spark"))

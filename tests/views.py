@@ -23,7 +23,7 @@ from headwater.calculus.check import type_of
 from headwater.calculus.data import from_python, to_python
 from headwater.calculus.interpret import interpret
 from headwater.calculus.terms import relations
-from headwater.errors import NotIncremental, QueryError
+from headwater.errors import EngineError, NotIncremental, QueryError
 from sql.corpus import difference
 from sql.fuzz import Columns, Queries
 from sql.fuzz_words import JOINS, POOLS, SCALARS, TYPES, Column, Scope, Text, joined, sql
@@ -489,7 +489,8 @@ class Run:
             case View():
                 self.define(step)
             case Drop(name):
-                if name in self.db.views and not self.db.catalog.readers(name):
+                others = [v.text for n, v in self.db.catalog.views.items() if n != name]
+                if name in self.db.views and not any(name in text for text in others):
                     self.db.drop(name)
                     self.duck.execute(f"DROP VIEW {name}")
             case Apply():
@@ -513,12 +514,23 @@ class Run:
     def apply(self, step: Apply) -> None:
         before = self.db.version
         given = {n: form(c, self.story.tables[n], step.form) for n, c in step.changes.items()}
-        commit = self.db.apply(given)
+        try:
+            commit = self.db.apply(given)
+        except EngineError:
+            assert self.db.version == before
+            self.load(step.changes)
+            for name in self.db.views:  # DuckDB's own error says that this is one of the data
+                self.duck.execute(f"FROM {name}").fetchall()
+            raise
         assert commit.version == self.db.version == before + 1
         sizes = {n: len(c) for n, c in step.changes.items()}
         assert commit.rows == sizes, f"{commit.rows} and not {sizes} rows"
         assert commit.ignored == {}
-        for name, change in step.changes.items():
+        self.load(step.changes)
+
+    def load(self, changes: Change) -> None:
+        """The same changes in DuckDB."""
+        for name, change in changes.items():
             total = dict(_net([*self.rows[name].items(), *change]))
             self.rows[name] = Counter({r: n for r, n in total.items() if n})
             columns = list(zip(*self.rows[name].elements(), strict=True))
