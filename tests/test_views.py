@@ -362,6 +362,16 @@ def test_dropping(db: hw.Database) -> None:
     shows(db, "1", "b")
 
 
+def test_what_a_query_names_but_does_not_need_stays(db: hw.Database) -> None:
+    """The text of a view is what it is recomputed from (found by the fuzzer)."""
+    db.view("a", "SELECT k FROM r")
+    db.view("v", "WITH unused AS (SELECT k FROM a) SELECT k FROM s")
+    with pytest.raises(InUse, match="`v`"):
+        db.drop("a")
+    db.drop("v")
+    db.drop("a")
+
+
 # --- versions and changes --------------------------------------------------------------------------------------------
 
 

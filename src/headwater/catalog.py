@@ -19,6 +19,7 @@ from headwater.compiler.strata import Compiler
 from headwater.errors import StateError
 from headwater.language.functions import DEFINED
 from headwater.language.schema import columns, sql_name
+from headwater.language.sql import tables_named
 
 SOURCE, VIEW, SETTINGS, APPLIED, SEEN = "source:", "view:", "settings", "applied:", "seen:"
 """How the facts of a version are called."""
@@ -120,12 +121,13 @@ class Catalog:
         return out
 
     def readers(self, name: str) -> list[str]:
-        """The views that read a source or view directly."""
+        """The views that read a source or view directly, or whose text names it: they are recomputed from that."""
         known = self.schemas()
         out = []
         for view in self.views.values():
             reads = {t.name for t in subterms(parse(view.term, known)) if isinstance(t, Rel)}
-            if name in reads:
+            named = tables_named(view.text) if view.language == "sql" else set()
+            if name in reads or name.lower() in named:
                 out.append(view.name)
         return out
 

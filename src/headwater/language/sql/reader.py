@@ -67,6 +67,13 @@ def read_sql(text: str, schemas: Schemas) -> Term:
     return term
 
 
+def tables_named(text: str) -> set[str]:
+    """The tables that a query names, in lower case, also those that its answer does not depend on."""
+    tree = Reader(text, {}).parse()
+    own = {c.alias.lower() for c in tree.find_all(exp.CTE)}
+    return {t.name.lower() for t in tree.find_all(exp.Table)} - own
+
+
 class Reader:
     """One reading of one text: its inputs, its names, and where things stand in it."""
 
