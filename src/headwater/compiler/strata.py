@@ -36,7 +36,6 @@ from headwater.calculus.terms import (
     relations,
     substitute,
     subterms,
-    variables,
 )
 from headwater.calculus.text import show
 from headwater.calculus.types import (
@@ -46,6 +45,7 @@ from headwater.calculus.types import (
     ProductType,
     RecordType,
     RingType,
+    Type,
     bag,
     boxed,
     has_box,
@@ -64,8 +64,8 @@ from headwater.compiler.materialize import (
 from headwater.compiler.program import Distinct, Extreme, Map, Program, Stratum, View
 from headwater.compiler.scalar import Scalar, scalar
 from headwater.errors import NotIncremental
-from headwater.rules.monoid import Monomial, monomial, summands
-from headwater.rules.normalize import normalize
+from headwater.rules.monoid import Monomial, monomial
+from headwater.rules.subqueries import Subqueries
 
 STRATEGIES = ("auto", "recursive", "first-order", "recompute")
 
@@ -77,6 +77,7 @@ class Compiler:
         self.program = Program()
         self.relations = Relations(dict(sources), {n: 0 for n in sources}, set(static))
         self.maps = Materializer(self.program, self.relations)
+        self.subqueries = Subqueries(self._relation)
 
     def fork(self) -> Compiler:
         """A copy to try something on."""
@@ -124,10 +125,10 @@ class Compiler:
         return made
 
     def _incremental(self, name: str, term: Term, row: RecordType, strategy: str) -> View:
-        linear = self.cut(canonical(term))
+        linear = self.subqueries.cut(canonical(term))
         if isinstance(linear, Rel) and linear.name in self.program.strata:
             return View(name, term, row, strategy, linear.name, None)
-        rows = _summed(self.monomials(linear))
+        rows = _summed(self.monomials(linear), type_of(linear))
         every = range(len(row.fields))
         kept = self.maps.keep(rows, every, strategy=self.strategy, note=f"the rows of {name}")
         return View(name, term, row, strategy, None, kept)
@@ -135,39 +136,11 @@ class Compiler:
     # --- where answers are needed ---------------------------------------------------------------------------
 
     def monomials(self, term: Term) -> list[tuple[int, Monomial]]:
-        """A term as a sum of monomials over relations; `NotIncremental` where there is nothing to maintain."""
-        found = summands(normalize(self.cut(term)))
-        if not found:
-            raise NotIncremental("EMPTY", "a part of the query never has rows", hint="leave it out")
-        if not all(m.atoms for _, m in found):
-            raise NotIncremental(
-                "CONSTANT", "a part of the query reads no table", hint="put its rows into a source"
-            )
-        return found
+        """A term as a sum of monomials over relations."""
+        return self.subqueries.monomials(term)
 
-    def cut(self, term: Term) -> Term:
-        """The term with every answer replaced by the relation of a stratum."""
-        match term:
-            case Each() if not variables(term):
-                return self._relation(term)
-            case Let(var, bound, body) if isinstance(var.type, MapType):
-                return self.cut(substitute(body, {var: bound}))
-            case Let() if not variables(term):
-                return self._relation(term)
-            case Each() | Let():
-                raise NotIncremental(
-                    "CORRELATED",
-                    "a subquery that depends on the row around it is not maintained yet",
-                    hint="group in a subquery of FROM and join it",
-                )
-            case Answer("first"):
-                raise NotIncremental(
-                    "LIMIT", "ORDER BY with LIMIT is not maintained yet", hint="leave out the LIMIT"
-                )
-            case _:
-                return rebuild(term, tuple(self.cut(c) for c in children(term)))
-
-    def _relation(self, term: Each | Let) -> Term:
+    def _relation(self, term: Term) -> Term:
+        """The relation of a closed answer: that of its stratum."""
         named = canonical(term)
         assert isinstance(named, (Each, Let))
         term = named
@@ -214,23 +187,23 @@ class _Answering:
             if isinstance(t, MapType)
         }
         ring: list[list[Term]] = [[ONE] for _ in self.monomials]
-        for i, n, _ in scalars:
+        rings: list[RingType] = [INT]
+        for i, n, t in scalars:
             column = [_component(m.output, i) for _, m in self.monomials]
-            place = (
-                next((j for j in range(len(ring[0])) if [r[j] for r in ring] == column), None)
-                if ring
-                else None
-            )
+            known = (j for j in range(len(rings)) if column and [r[j] for r in ring] == column)
+            place = next(known, None)
             if place is None:
                 for r, c in zip(ring, column, strict=True):
                     r.append(c)
-                place = len(ring[0]) - 1 if ring else 0
+                rings.append(t)
+                place = len(rings) - 1
             self.columns[Field(self.v, n) if product else self.v] = f"r{place}"
-        self.linear = len(ring[0]) if ring else 1
         self._bags()
+        value = ProductType(tuple((f"r{i}", t) for i, t in enumerate(rings)))
         group = self._map(
             [(s, _ringed(m, r)) for (s, m), r in zip(self.monomials, ring, strict=True)],
             range(len(self.groups)),
+            value=value,
             kind="value",
             extra=tuple(self.extra),
             note="a group's value",
@@ -255,10 +228,12 @@ class _Answering:
         route: Iterable[int] | None = None,
         order: int | None = None,
         extra: tuple[tuple[str, RingType], ...] = (),
+        value: RingType = INT,
         note: str,
     ) -> Map:
+        key = RecordType(tuple((f"k{i}", t) for i, (_, t) in enumerate(self.groups)))
         return self.compiler.maps.keep(
-            _summed(monomials),
+            _summed(monomials, MapType(key, value)),
             list(lookup),
             strategy=self.compiler.strategy,
             route=None if route is None else list(route),
@@ -313,7 +288,7 @@ class _Answering:
             items = [v for _, v in item.key.fields] if isinstance(item.key, Record) else [item.key]
             row = Record(tuple((f"k{i}", t) for i, t in enumerate((*key, *items))))
             parts.append((sign, Monomial(m.atoms, (*m.factors, *rest), Sng(row, item.value))))
-        if not parts:
+        if not parts:  # no branch has values
             raise NotIncremental("EMPTY", "an aggregate of NULL is NULL", hint="leave it out")
         width = len(key_fields(_type(parts[0][1])))
         if ordered:
@@ -421,13 +396,16 @@ def _ringed(m: Monomial, ring: list[Term]) -> Monomial:
     return Monomial(m.atoms, m.factors, Sng(named, value))
 
 
-def _summed(monomials: list[tuple[int, Monomial]]) -> Term:
-    """The sum of monomials in one form."""
+def _summed(monomials: list[tuple[int, Monomial]], t: Type) -> Term:
+    """The sum of monomials in one form; without any, the zero of a type."""
     terms = []
     for sign, m in monomials:
-        t = canonical(sorted_monomial(m))
-        terms.append(Neg(t) if sign < 0 else t)
+        made = canonical(sorted_monomial(m))
+        terms.append(Neg(made) if sign < 0 else made)
     terms.sort(key=show)
+    if not terms:
+        assert isinstance(t, MapType)
+        return Zero(t)
     return terms[0] if len(terms) == 1 else Add(tuple(terms))
 
 
