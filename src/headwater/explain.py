@@ -154,7 +154,7 @@ def explain_view(compiler: Compiler, view: View, asked: str, why: str) -> Explan
         search = ", ".join(m.lookup) or "nothing: all of it is read"
         lines.append(
             f"  looked up by {search}; a {m.kind} map"
-            + (f", in the order of {m.order}" if m.order else "")
+            + (f", in the order of {_order_text(m)}" if m.order else "")
         )
         if others:
             lines.append(f"  shared with {', '.join(others)}")
@@ -196,6 +196,10 @@ def _strata_of(compiler: Compiler, view: View) -> list[str]:
             reads = {r for m in program.strata[name].maps for r in m.reads}
             names += [r for r in reads if r in program.strata]
     return sorted(found, key=lambda n: program.strata[n].level)
+
+
+def _order_text(m: Map) -> str:
+    return ", ".join(f"{n} descending" if down else n for n, down, _ in m.order)
 
 
 def _statement_text(s: Statement) -> str:
