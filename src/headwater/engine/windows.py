@@ -400,7 +400,9 @@ def _float_sums(rows: Rows, w: Window) -> Array:
     return sequential(np.asarray(column.fill_null(0.0)).astype(np.float64), *rows.frame(w))
 
 
-def sequential(values: Array, low: Ints, high: Ints) -> Array:
+def sequential(
+    values: Array, low: Ints, high: Ints, steps: int = STEPS, at_once: int = AT_ONCE
+) -> Array:
     """The sum of each stretch, from its front, one after another.
 
     Stretches that begin at the same row are prefixes of the longest of them: it is added up once.
@@ -415,8 +417,8 @@ def sequential(values: Array, low: Ints, high: Ints) -> Array:
     with np.errstate(invalid="ignore", over="ignore"):
         while begin < len(starts):
             done = upto[begin - 1] if begin else 0
-            end = max(begin + 1, int(np.searchsorted(upto, done + AT_ONCE, "right")))
-            sums, offsets = _prefixes(values, low[starts[begin:end]], lengths[begin:end])
+            end = max(begin + 1, int(np.searchsorted(upto, done + at_once, "right")))
+            sums, offsets = _prefixes(values, low[starts[begin:end]], lengths[begin:end], steps)
             some = slice(starts[begin], starts[end] if end < len(starts) else len(low))
             length = high[some] - low[some]
             places = offsets[chain[some] - begin] + length - 1
@@ -425,15 +427,15 @@ def sequential(values: Array, low: Ints, high: Ints) -> Array:
     return out
 
 
-def _prefixes(values: Array, low: Ints, lengths: Ints) -> tuple[Array, Ints]:
+def _prefixes(values: Array, low: Ints, lengths: Ints, steps: int) -> tuple[Array, Ints]:
     """The running sums of stretches, one stretch behind another, and where each begins."""
     offsets = np.cumsum(lengths) - lengths
     sums = np.zeros(max(int(lengths.sum()), 1))
-    for i in np.flatnonzero(lengths > STEPS):
+    for i in np.flatnonzero(lengths > steps):
         np.cumsum(
             values[low[i] : low[i] + lengths[i]], out=sums[offsets[i] : offsets[i] + lengths[i]]
         )
-    short = np.flatnonzero((lengths > 0) & (lengths <= STEPS))
+    short = np.flatnonzero((lengths > 0) & (lengths <= steps))
     short = short[np.argsort(-lengths[short], kind="stable")]
     total = np.zeros(len(short))
     for step in range(int(lengths[short].max(initial=0))):
