@@ -45,8 +45,6 @@ Array = np.ndarray[Any, Any]
 Carry = Mapping[Total, pa.Array]
 """For each total that is carried, its value by partition index; NULL is nothing."""
 
-STEPS = 64
-"""Frames of floats up to so many rows are added up together, a row of each at a time."""
 AT_ONCE = 1 << 22
 """Rows of frames that are added up at a time, which bounds the memory."""
 
@@ -400,9 +398,7 @@ def _float_sums(rows: Rows, w: Window) -> Array:
     return sequential(np.asarray(column.fill_null(0.0)).astype(np.float64), *rows.frame(w))
 
 
-def sequential(
-    values: Array, low: Ints, high: Ints, steps: int = STEPS, at_once: int = AT_ONCE
-) -> Array:
+def sequential(values: Array, low: Ints, high: Ints, at_once: int = AT_ONCE) -> Array:
     """The sum of each stretch, from its front, one after another.
 
     Stretches that begin at the same row are prefixes of the longest of them: it is added up once.
@@ -418,7 +414,7 @@ def sequential(
         while begin < len(starts):
             done = upto[begin - 1] if begin else 0
             end = max(begin + 1, int(np.searchsorted(upto, done + at_once, "right")))
-            sums, offsets = _prefixes(values, low[starts[begin:end]], lengths[begin:end], steps)
+            sums, offsets = _prefixes(values, low[starts[begin:end]], lengths[begin:end])
             some = slice(starts[begin], starts[end] if end < len(starts) else len(low))
             length = high[some] - low[some]
             places = offsets[chain[some] - begin] + length - 1
@@ -427,20 +423,25 @@ def sequential(
     return out
 
 
-def _prefixes(values: Array, low: Ints, lengths: Ints, steps: int) -> tuple[Array, Ints]:
-    """The running sums of stretches, one stretch behind another, and where each begins."""
+def _prefixes(values: Array, low: Ints, lengths: Ints) -> tuple[Array, Ints]:
+    """The running sums of stretches, one stretch behind another, and where each begins.
+
+    The longest are added up one by one, the others together, a row of each at a time: a stretch in the one
+    way costs about as much as a step in the other, and the sum of both is the least that it can be.
+    """
     offsets = np.cumsum(lengths) - lengths
     sums = np.zeros(max(int(lengths.sum()), 1))
-    for i in np.flatnonzero(lengths > steps):
-        np.cumsum(
-            values[low[i] : low[i] + lengths[i]], out=sums[offsets[i] : offsets[i] + lengths[i]]
-        )
-    short = np.flatnonzero((lengths > 0) & (lengths <= steps))
-    short = short[np.argsort(-lengths[short], kind="stable")]
-    total = np.zeros(len(short))
-    for step in range(int(lengths[short].max(initial=0))):
-        active = int(np.searchsorted(-lengths[short], -step, "left"))
-        some = short[:active]
+    longest = np.argsort(-lengths, kind="stable")
+    steps = np.append(lengths[longest], 0)
+    alone = int(np.argmin(np.arange(len(steps)) + steps))
+    for i in longest[:alone]:
+        stretch = slice(offsets[i], offsets[i] + lengths[i])
+        np.cumsum(values[low[i] : low[i] + lengths[i]], out=sums[stretch])
+    rest = longest[alone:]
+    total, shorter = np.zeros(len(rest)), -lengths[rest]
+    for step in range(int(steps[alone])):
+        active = int(np.searchsorted(shorter, -step, "left"))
+        some = rest[:active]
         total[:active] += values[low[some] + step]
         sums[offsets[some] + step] = total[:active]
     return sums, offsets
