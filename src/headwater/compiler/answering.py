@@ -118,6 +118,7 @@ class Answering:
             if place is None:
                 for r, c in zip(ring, column, strict=True):
                     r.append(c)
+                assert not is_key(t)
                 rings.append(t)
                 place = len(rings) - 1
             self.columns[Field(self.v, n) if product else self.v] = f"r{place}"

@@ -62,7 +62,7 @@ from headwater.errors import NotIncremental
 from headwater.rules.monoid import Monomial, monomial, summands
 from headwater.rules.normalize import for_let, normalize
 from headwater.rules.rewrite import rewrite
-from headwater.rules.simplify import SIMPLIFY, simplify
+from headwater.rules.simplify import SIMPLIFY, field_of_record
 
 ONE, NONE = Num(1, INT), Num(0, INT)
 TRUE, FALSE = Const(True, BOOLEAN), Const(False, BOOLEAN)
@@ -225,7 +225,7 @@ class Subqueries:
         columns = Record(tuple((f"_{i + 1}", c) for i, c in enumerate(read)))
         param = Var(self._fresh("o"), type_of(columns))
         by = _as_fields(read, param)
-        return param, columns, [simplify(substitute(t, by)) for t in terms]
+        return param, columns, [_tidy(substitute(t, by)) for t in terms]
 
     def _keep(self, s: Subquery) -> str:
         self.known[f"{MARK}{len(self.known)}"] = s
@@ -292,7 +292,7 @@ class Subqueries:
         keys = [f"_key{i}" for i in range(len(keyed.keys))]
         body = term.body
         if own is not None:
-            body = simplify(substitute(body, {own: _like(own.type, columns[len(keys) :])}))
+            body = _tidy(substitute(body, {own: _like(own.type, columns[len(keys) :])}))
         b = monomial(body)
         assert isinstance(b.output, Sng)
         shown = cells(b.output.key)
@@ -336,12 +336,12 @@ class Subqueries:
         assert s.value is not None
         found = summands(normalize(self.cut(s.term)))
         t = s.value.type
+        assert not is_key(t)
         shown = tuple((f"v{i}", x) for i, x in enumerate(s.shown))
         if not argument.fields:
             closed = _sum_of(self._expanded(found), t)
             return self.named(Let(s.value, closed, Sng(Record(shown), ONE))), []
         keyed = self.keyed(_open(found), {s.param}, m, argument)
-        assert not is_key(t)
         parts = list(t.fields) if isinstance(t, ProductType) else [("v", t)]
         rows: Signed = []
         for sign, n in keyed.parts:
@@ -356,7 +356,7 @@ class Subqueries:
         v = Var(self._fresh("v"), type_of(groups).value)
         whole = Record(tuple((f, Field(v, f"_{f}")) for f, _ in parts))
         by = whole if isinstance(t, ProductType) else Field(v, "_v")
-        answered = tuple((n, simplify(substitute(x, {s.value: by}))) for n, x in shown)
+        answered = tuple((n, _tidy(substitute(x, {s.value: by}))) for n, x in shown)
         live = Pred(Call(">", (Box(Field(v, "n")), LIVE)))
         row = Record((*_key(cells(k)).fields, *answered))
         return self.named(Each(k, v, groups, Times((live, Sng(row, ONE))))), keyed.keys
@@ -374,7 +374,7 @@ class Subqueries:
         keys = by.keys
         if argument is not None:
             (param,) = outer
-            keys = [simplify(substitute(e, {param: argument})) for e in keys]
+            keys = [_tidy(substitute(e, {param: argument})) for e in keys]
         return Keyed(self._expanded(by.parts), keys)
 
     def _by_values(
@@ -386,7 +386,7 @@ class Subqueries:
         given = read
         if argument is not None:
             (param,) = outer
-            given = [simplify(substitute(c, {param: argument})) for c in read]
+            given = [_tidy(substitute(c, {param: argument})) for c in read]
         rows = _outer(m, given)
         once = _key(given)
         d, w = Var(self._fresh("d"), type_of(once)), Var(self._fresh("w"), INT)
@@ -400,7 +400,7 @@ class Subqueries:
         parts = [
             (sign * s, _with_key(n, inner))
             for sign, t in built
-            for s, n in summands(normalize(For(x, values, simplify(substitute(t, by)))))
+            for s, n in summands(normalize(For(x, values, _tidy(substitute(t, by)))))
         ]
         return Keyed(parts, list(read))
 
@@ -673,7 +673,7 @@ def _like(t: Type, columns: Sequence[Term]) -> Term:
 def _spread(term: Term, own: Iterable[Var]) -> Term:
     """The term with records written out where a whole row is read."""
     rows = {x: _like(x.type, cells(x)) for x in own if isinstance(x.type, RecordType)}
-    return simplify(substitute(term, rows))
+    return _tidy(substitute(term, rows))
 
 
 def _only(term: Term, own: set[Var]) -> bool:
@@ -720,6 +720,11 @@ def _values(term: Term, own: set[Var]) -> list[Term]:
 def _checks(term: Term) -> bool:
     """Whether a scalar may fail for a group that no row asks for."""
     return isinstance(term, Call) and term.function == "one_row"
+
+
+def _tidy(term: Term) -> Term:
+    """The term with the fields of records that are written out; nothing else moves."""
+    return rewrite(term, (field_of_record,))
 
 
 def _columns(term: Term, outer: Iterable[Var]) -> list[Term]:
