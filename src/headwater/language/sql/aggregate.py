@@ -17,6 +17,7 @@ from sqlglot import exp
 
 from headwater.calculus.check import type_of
 from headwater.calculus.terms import (
+    Add,
     Answer,
     Box,
     Call,
@@ -45,6 +46,7 @@ from headwater.language.build import ONE, ZERO, each_distinct
 from headwater.language.schema import sql_name
 from headwater.language.sql.coerce import case_of, cast_to
 from headwater.language.sql.expressions import Expressions
+from headwater.language.sql.grouping_sets import Sets, no_sets
 from headwater.language.sql.scope import Rows, Scope
 
 if TYPE_CHECKING:
@@ -98,12 +100,21 @@ def aggregates(e: exp.Expr) -> Iterator[exp.Expr]:
 class Grouping:
     """One GROUP BY: the group's keys, the components of its value, and the answer of each aggregate."""
 
-    def __init__(self, reader: Reader, rows: Rows, scope: Scope, keys: list[Term], grouped: bool):
+    def __init__(
+        self,
+        reader: Reader,
+        rows: Rows,
+        scope: Scope,
+        keys: list[Term],
+        grouped: bool,
+        sets: Sets | None = None,
+    ):
         self.reader, self.rows, self.scope = reader, rows, scope
         self.row = Expressions(reader, scope)
-        self.keys, self.grouped = keys, grouped
-        self.key_record = Record(tuple((f"g{i + 1}", k) for i, k in enumerate(keys)))
-        self.k = Var(reader.fresh("k"), type_of(self.key_record))
+        self.keys, self.grouped, self.sets = keys, grouped, sets
+        plain = Record(tuple((f"g{i + 1}", k) for i, k in enumerate(keys)))
+        self.key_records = [plain] if sets is None else sets.keys()
+        self.k = Var(reader.fresh("k"), type_of(self.key_records[0]))
         self.components: dict[Term, str] = {ONE: "n"}
         self.answers: dict[int, Callable[[Callable[[str], Term]], Term]] = {}
         self.v: Var | None = None
@@ -113,7 +124,10 @@ class Grouping:
     def gather(self, e: exp.Expr) -> None:
         """Adds the components of every aggregate in an expression."""
         for node in aggregates(e):
-            if id(node) not in self.answers:
+            if isinstance(node, (exp.Grouping, exp.GroupingId)):
+                if self.sets is None:
+                    raise no_sets(self.reader, node)
+            elif id(node) not in self.answers:
                 self.answers[id(node)] = self._read(node)
 
     def close(self) -> None:
@@ -248,6 +262,8 @@ class Grouping:
             assert self.v is not None
             v = self.v
             return self.answers[id(e)](lambda name: Field(v, name))
+        if self.sets is not None and (asked := self.sets.function(e, self.k)) is not None:
+            return asked
         if isinstance(e, (exp.Literal, exp.Null, exp.Boolean)) or not self.keys:
             return None
         if next(aggregates(e), None) is not None or e.find(exp.Query) is not None:
@@ -276,7 +292,8 @@ class Grouping:
             kept = self.rows.collect(value)
             return Let(self.v, kept, Times((*having, body)) if having else body)
         live = Pred(Call(">", (Box(Field(self.v, "n")), ZERO)))
-        groups = self.rows.collect(Sng(self.key_record, value))
+        parts = [self.rows.collect(Sng(key, value)) for key in self.key_records]
+        groups = parts[0] if len(parts) == 1 else Add(tuple(parts))
         return Each(self.k, self.v, groups, Times((live, *having, body)))
 
 
