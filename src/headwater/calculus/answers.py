@@ -144,8 +144,8 @@ def _sorted_values(rows: RingMap, descending: bool) -> list[float]:
 
 def percentile(params: tuple[Any, ...], rows: RingMap) -> float | None:
     """The number at the place (n - 1) p, counted from 0; between two places it is as near to both as the place is."""
-    p, descending = params
-    values = _sorted_values(rows, descending)
+    p: float = params[0]
+    values = _sorted_values(rows, params[1])
     if not values:
         return None
     place = (len(values) - 1) * p
@@ -157,8 +157,8 @@ def percentile(params: tuple[Any, ...], rows: RingMap) -> float | None:
 
 def percentile_disc(params: tuple[Any, ...], rows: RingMap) -> float | None:
     """The first number such that a share p of all numbers has come when it has."""
-    p, descending = params
-    values = _sorted_values(rows, descending)
+    p: float = params[0]
+    values = _sorted_values(rows, params[1])
     return values[max(math.ceil(len(values) * p), 1) - 1] if values else None
 
 

@@ -226,8 +226,9 @@ class Grouping:
             bag = self.kept(where, args, Sng(key, ONE))
 
             def of(d: Term) -> Term:
-                parts = [d] if len(args) == 1 else [Field(d, n) for n, _ in type_of(d).fields]
-                return summand(parts)
+                if len(args) == 1:
+                    return summand([d])
+                return summand([Field(d, n) for n, _ in type_of(d).fields])
 
             return lambda v: Box(self.distinct(v(bag), of))
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from decimal import Decimal
 from functools import reduce
+from itertools import pairwise
 
 from headwater.calculus.check import type_of
 from headwater.calculus.scalars import as_decimal
@@ -58,11 +59,10 @@ Answered = Callable[[Callable[[str], Term]], Term]
 def moments(name: str, types: list[KeyType], total: Total) -> Answered:
     """The answer of an aggregate of one or two numeric arguments, of which no one is NULL."""
     exact = all(_is_exact(t) for t in types)
+    powers: list[tuple[int, ...]] = [(0, 0), *_pairs(name)]
     if len(types) == 1:
         top = {"skewness": 3, "kurtosis": 4}.get(name, 2)
         powers = [(k,) for k in range(top + 1)]
-    else:
-        powers = [(0, 0), *_pairs(name)]
     kept = {p: total(lambda args, p=p: _power(args, p, exact)) for p in powers}  # type: ignore[misc]
 
     def answer(v: Callable[[str], Term]) -> Term:
@@ -158,9 +158,7 @@ class _Moments:
             return _double(self.raw(k, of))
         row = [cast_to(self.raw(i, of), WHOLE) for i in range(k + 1)]
         for _ in range(k):
-            row = [
-                _minus(b, _times(self.center(of), a)) for a, b in zip(row, row[1:], strict=False)
-            ]
+            row = [_minus(b, _times(self.center(of), a)) for a, b in pairwise(row)]
         return _double(row[0])
 
     def offset(self, of: int) -> Term:
