@@ -51,10 +51,6 @@ def _ordered(t: Type, params: tuple[Any, ...]) -> Type | None:
             return None
 
 
-def _rows(t: Type, _: tuple[Any, ...]) -> Type | None:
-    return t.key if isinstance(t, MapType) and t.value == INT else None
-
-
 def _numbers(t: Type, params: tuple[Any, ...]) -> Type | None:
     fits = isinstance(t, MapType) and t.value == INT and is_numeric(t.key)
     return DOUBLE if fits and 0 <= params[0] <= 1 else None
@@ -197,7 +193,7 @@ ANSWERS = {
     "percentile_disc": AnswerFunction(
         "percentile_disc", _numbers, percentile_disc, "a bag of numbers"
     ),
-    "mode": AnswerFunction("mode", _rows, mode, "a bag"),
+    "mode": AnswerFunction("mode", _element, mode, "a bag of scalars"),
     "max_by": AnswerFunction("max_by", _value_beside, max_by, "a bag of {by: ..., value: ...}"),
     "min_by": AnswerFunction("min_by", _value_beside, min_by, "a bag of {by: ..., value: ...}"),
     "listagg": AnswerFunction("listagg", _texts, listagg, "a bag of {order: {...}, row: string}"),

@@ -118,7 +118,10 @@ def _mode(g: Grouping, e: exp.Expr, where: list[Term], of: exp.Expr, descending:
         what = "the mode of different values"
         raise g.reader.error(QueryError, what, e, hint="every value is there once")
     value = g.argument(e, of)
-    bag = _bag(g, where, False, [_comparable(g, e, value)], value)
+    if not isinstance(type_of(value), Base):
+        what = f"`{e.sql(dialect='spark')}` counts {sql_name(type_of(value))}"
+        raise g.reader.error(TypeMismatch, what, e, hint="the mode is of one column")
+    bag = _bag(g, where, False, [value], value)
     return lambda v: Answer("mode", (descending,), bag(v))
 
 
