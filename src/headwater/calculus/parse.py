@@ -263,12 +263,27 @@ class _Parser(Literals):
         """limit; offset; asc nulls first; desc nulls last; ..."""
         limit = None if self.accept("none") else self.integer()
         self.take(";")
-        offset, directions = self.integer(), []
+        offset = self.integer()
+        return limit, offset, self.directions()
+
+    def directions(self) -> tuple[tuple[bool, bool], ...]:
+        """; asc nulls first; desc nulls last ..."""
+        out = []
         while self.accept(";"):
             descending = self.either("asc", "desc")
             self.take("nulls")
-            directions.append((descending, self.either("first", "last")))
-        return limit, offset, tuple(directions)
+            out.append((descending, self.either("first", "last")))
+        return tuple(out)
+
+    def key_params(self, name: str) -> tuple[Any, ...]:
+        """The parameters of an answer that is a key, as `text.show` writes them."""
+        if name == "mode":
+            return (self.either("asc", "desc"),)
+        constant = self.constant()
+        if name == "listagg":
+            return (constant.value, self.directions())
+        self.take(";")
+        return (float(constant.value), self.either("asc", "desc"))
 
     def either(self, no: str, yes: str) -> bool:
         """Which of two words is here."""
@@ -301,6 +316,10 @@ class _Parser(Literals):
             return self.within("(", self.key, ")")
         if self.sees("{"):
             return Record(self.listed("{", lambda: self.named(self.key), "}"))
+        if kind == "name" and text in KEY_FORMS and self.opens("["):
+            self.next()
+            params = self.within("[", lambda: self.key_params(text), "]")
+            return Answer(text, params, self.within("(", self.ring, ")"))
         if not self.opens("("):
             return self.reference("a key", ty.is_key)
         self.next()

@@ -134,6 +134,7 @@ class Reader:
                 hint="a view is defined by a SELECT",
             )
         self._no_trailing_comma()
+        self._no_frequency()
         for select in statements[0].find_all(exp.Select):
             if not select.expressions:
                 what = "a SELECT names no columns"
@@ -149,6 +150,24 @@ class Reader:
                 what = "cannot read the query: a comma with nothing after it"
                 span = self._span(comma.start, comma.end + 1)
                 raise ParseError(what, text=self.text, span=span, hint="leave it out")
+
+    def _no_frequency(self) -> None:
+        """Refuses percentile(x, p, n), whose third argument sqlglot drops."""
+        tokens = sqlglot.tokenize(self.text, dialect="spark")
+        for i, word in enumerate(tokens[:-1]):
+            if word.text.lower() != "percentile" or tokens[i + 1].text != "(":
+                continue
+            depth = commas = 0
+            for token in tokens[i + 1 :]:
+                depth += (token.text == "(") - (token.text == ")")
+                commas += depth == 1 and token.text == ","
+                if depth == 0:
+                    break
+            if commas > 1:
+                what = "percentile(value, share, frequency) is not maintained yet"
+                span = self._span(word.start, word.end + 1)
+                hint = "join with as many rows as the frequency says"
+                raise NotIncremental("AGGREGATE", what, text=self.text, span=span, hint=hint)
 
     def span(self, node: exp.Expr) -> Span:
         """Where a node stands in the text, as far as its tokens tell."""

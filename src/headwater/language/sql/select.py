@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from headwater.calculus.terms import Record, Sng, Term
-from headwater.errors import NotIncremental, QueryError, UnknownName
+from headwater.errors import QueryError, UnknownName
 from headwater.language.build import ONE
 from headwater.language.sql.aggregate import Grouping, aggregates
 from headwater.language.sql.expressions import Expressions
+from headwater.language.sql.grouping_sets import Sets, has_sets
 from headwater.language.sql.joins import FromClause
 from headwater.language.sql.scope import Scope
 
@@ -174,10 +175,7 @@ class Select:
 
     def _grouped(self, group: exp.Group | None, having: exp.Expr | None) -> Term:
         aliases = {x.alias.lower(): x.unalias() for x in self.node.expressions if x.alias}
-        keys = [self._group_key(e, aliases) for e in self._group_items(group, aliases)]
-        grouping = Grouping(
-            self.reader, self.rows, self.scope, list(dict.fromkeys(keys)), group is not None
-        )
+        grouping = self._grouping(group, aliases)
         order = self.node.args.get("order")
         for e in (*self.node.expressions, having, order):
             if e is not None:
@@ -195,25 +193,23 @@ class Select:
             lambda body: grouping.build(body, conditions),
         )
 
-    def _group_items(self, group: exp.Group | None, aliases: dict[str, exp.Expr]) -> list[exp.Expr]:
+    def _grouping(self, group: exp.Group | None, aliases: dict[str, exp.Expr]) -> Grouping:
+        """The keys of GROUP BY, or its grouping sets."""
+        if group is None or not has_sets(group):
+            keys = [self._group_key(e, aliases) for e in self._group_items(group)]
+            different = list(dict.fromkeys(keys))
+            return Grouping(self.reader, self.rows, self.scope, different, group is not None)
+        sets = Sets(self.reader, group, lambda e: self._group_key(e, aliases))
+        if not sets.terms:  # GROUPING SETS (()) is a global aggregate
+            return Grouping(self.reader, self.rows, self.scope, [], False)
+        return Grouping(self.reader, self.rows, self.scope, sets.terms, True, sets)
+
+    def _group_items(self, group: exp.Group | None) -> list[exp.Expr]:
         if group is None:
             return []
-        for name in ("cube", "rollup", "grouping_sets"):
-            if group.args.get(name):
-                raise self._no_sets(group)
-        if any(isinstance(e, (exp.Cube, exp.Rollup, exp.GroupingSets)) for e in group.expressions):
-            raise self._no_sets(group)
         if group.args.get("all"):
             return [x.unalias() for x in self.node.expressions if next(aggregates(x), None) is None]
         return list(group.expressions)
-
-    def _no_sets(self, group: exp.Group) -> NotIncremental:
-        return self.reader.refuse(
-            "GROUPING_SETS",
-            "GROUPING SETS, CUBE and ROLLUP are not maintained yet",
-            group,
-            "write one GROUP BY for each set, and UNION ALL",
-        )
 
     def _group_key(self, e: exp.Expr, aliases: dict[str, exp.Expr]) -> Term:
         """A grouping expression: an ordinal, a column, an alias of the select list, or any scalar."""
