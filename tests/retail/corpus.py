@@ -48,7 +48,9 @@ class Query:
 
 def read(folder: Path = FOLDER) -> list[Query]:
     """All queries of the files in a folder."""
-    found = [q for path in sorted(folder.glob("*.sql")) for q in blocks(path.stem, path.read_text())]
+    found = [
+        q for path in sorted(folder.glob("*.sql")) for q in blocks(path.stem, path.read_text())
+    ]
     ids = [q.id for q in found]
     assert len(ids) == len(set(ids)), [i for i in ids if ids.count(i) > 1]
     return found

@@ -28,7 +28,7 @@ WITH t(id, n) AS (SELECT store_id, count(*) FROM orders GROUP BY store_id) SELEC
 
 -- in_subquery: read in a condition
 -- clauses: cte, in
-WITH good AS (SELECT cust_id FROM customers WHERE vip) SELECT order_id FROM orders WHERE cust_id IN (SELECT cust_id FROM good);
+WITH good AS (SELECT cust_id FROM customers WHERE region_id = 2) SELECT order_id FROM orders WHERE cust_id IN (SELECT cust_id FROM good);
 
 -- average_of_counts: an aggregate of aggregates, compared with its parts
 -- clauses: cte, scalar subquery, group by

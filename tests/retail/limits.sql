@@ -97,7 +97,7 @@ SELECT cust_id, order_id, day FROM orders QUALIFY row_number() OVER (PARTITION B
 
 -- qualify_group: of groups
 -- clauses: qualify, rank, group by
-SELECT channel, cust_id, count(*) AS n FROM orders GROUP BY channel, cust_id QUALIFY rank() OVER (PARTITION BY channel ORDER BY count(*) DESC) <= 2;
+SELECT channel, cust_id, n FROM (SELECT channel, cust_id, count(*) AS n FROM orders GROUP BY channel, cust_id) QUALIFY rank() OVER (PARTITION BY channel ORDER BY n DESC) <= 2;
 
 -- qualify_aggregate: above the average of the group
 -- clauses: qualify, window aggregate

@@ -46,7 +46,7 @@ SELECT basket_id, at, tag FROM baskets LATERAL VIEW posexplode(tags) t AS at, ta
 
 -- explode_join: items joined with products
 -- clauses: lateral view, explode, inner join, array column
-SELECT p.title, sum(i.item.qty) AS n FROM baskets b LATERAL VIEW explode(b.items) i AS item JOIN products p ON p.prod_id = i.item.prod GROUP BY p.title;
+SELECT p.title, sum(i.item.qty) AS n FROM (SELECT item FROM baskets LATERAL VIEW explode(items) t AS item) i JOIN products p ON p.prod_id = i.item.prod GROUP BY p.title;
 
 -- explode_two: pairs of tags and items
 -- clauses: lateral view, explode, array column
@@ -142,8 +142,8 @@ SELECT order_id, aggregate(transform(split(CAST(day AS STRING), '-'), x -> CAST(
 SELECT cust_id, sum(aggregate(items, 0, (a, i) -> a + coalesce(i.qty, 0))) AS pieces FROM baskets GROUP BY cust_id;
 
 -- arrays_zip: side by side
--- clauses: arrays_zip, explode, sequence
-SELECT order_id, z.a, z.b FROM orders LATERAL VIEW explode(arrays_zip(array(channel, status), array(1, 2))) t AS z WHERE store_id = 1;
+-- clauses: arrays_zip, explode, array column
+SELECT basket_id, z.tags AS tag, z.items.qty AS qty FROM baskets LATERAL VIEW explode(arrays_zip(tags, items)) t AS z;
 
 -- array_sets: together, in both, in one
 -- clauses: array_union, array_intersect, array_except

@@ -80,6 +80,6 @@ SELECT t.cust_id, c.name FROM (SELECT cust_id FROM orders UNION SELECT cust_id F
 -- clauses: union, odd doubles
 SELECT score FROM visits UNION SELECT credit FROM customers UNION SELECT weight FROM products;
 
--- by_name: columns by their names
--- clauses: union all
-SELECT cust_id, name FROM customers UNION ALL BY NAME SELECT name, CAST(emp_id AS BIGINT) AS cust_id FROM employees;
+-- values_union: with rows that are written out
+-- clauses: union all, values
+SELECT cust_id, name FROM customers UNION ALL VALUES (0, 'nobody'), (0, 'nobody');

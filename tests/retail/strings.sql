@@ -56,7 +56,7 @@ SELECT prod_id, translate(title, 'aeiou', '43!0') AS t FROM products;
 
 -- trim: spaces and other letters
 -- clauses: trim
-SELECT prod_id, trim(BOTH 'Mg' FROM title) AS b, ltrim(title) AS l, rtrim('e' FROM title) AS r, btrim(concat(' ', title, ' ')) AS t FROM products;
+SELECT prod_id, trim(BOTH 'Mg' FROM title) AS b, ltrim(title) AS l, trim(TRAILING 'e' FROM title) AS r, btrim(concat(' ', title, ' ')) AS t FROM products;
 
 -- format_number: with commas
 -- clauses: format_number
@@ -68,7 +68,7 @@ SELECT pay_id, to_char(amount, '999990.00') AS c, to_number('1,234', '9,999') AS
 
 -- position: where it is
 -- clauses: position
-SELECT prod_id, position('a' IN title) AS p, locate('m', title) AS l, instr(title, 'p') AS i, charindex('e', title) AS c FROM products;
+SELECT prod_id, position('a' IN title) AS p, locate('m', title) AS l, instr(title, 'p') AS i, locate('e', title, 3) AS c FROM products;
 
 -- lengths: in letters and in bytes
 -- clauses: length
@@ -88,7 +88,7 @@ SELECT a.supp_id, b.supp_id AS other, levenshtein(a.supplier, b.supplier) AS d, 
 
 -- url: parts of an address
 -- clauses: parse_url
-SELECT cust_id, parse_url(concat('http://', split_part(email, '@', 2), '/x?id=', cust_id), 'HOST') AS host, parse_url(concat('http://a/x?id=', cust_id), 'QUERY', 'id') AS id FROM customers WHERE email IS NOT NULL;
+SELECT cust_id, parse_url(concat('http://', split_part(email, '@', 2), '/x?id=', cust_id), 'HOST') AS host, parse_url(concat('http://example.com/x?id=', cust_id), 'QUERY', 'id') AS id FROM customers WHERE email IS NOT NULL;
 
 -- mask: hidden letters
 -- clauses: mask

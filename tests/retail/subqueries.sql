@@ -52,10 +52,12 @@ SELECT v.cust_id, v.at FROM visits v
 WHERE NOT EXISTS (SELECT 1 FROM visits w WHERE w.cust_id = v.cust_id AND w.at < v.at);
 
 -- not_exists_double: customers who ordered from every channel
--- clauses: not exists
+-- clauses: not exists, except, cross join
 SELECT c.cust_id FROM customers c WHERE NOT EXISTS (
-  SELECT 1 FROM (SELECT DISTINCT channel FROM orders) ch WHERE NOT EXISTS (
-    SELECT 1 FROM orders o WHERE o.cust_id = c.cust_id AND o.channel = ch.channel));
+  SELECT 1 FROM (
+    SELECT x.cust_id, ch.channel FROM customers x CROSS JOIN (SELECT DISTINCT channel FROM orders) ch
+    EXCEPT SELECT cust_id, channel FROM orders
+  ) missing WHERE missing.cust_id = c.cust_id);
 
 -- not_exists_group: grouped after
 -- clauses: not exists, group by

@@ -92,7 +92,16 @@ def time(day: date, minutes: int, seconds: int = 0) -> datetime:
 # --- rows ---------------------------------------------------------------------------------------------------------
 
 FIRST = date(2023, 11, 1)
-NAMES = ("ada lovelace", "Bo Li", "Cem Ünal", "dora van Dyk", "Eva  Ek", "Finn O'Hara", "gus", "Hana")
+NAMES = (
+    "ada lovelace",
+    "Bo Li",
+    "Cem Ünal",
+    "dora van Dyk",
+    "Eva  Ek",
+    "Finn O'Hara",
+    "gus",
+    "Hana",
+)
 PAGES = ("home", "search", "product/7", "product/11", "cart", "checkout", "thanks")
 ATTRS = (
     '{"color": "red", "size": 3, "tags": ["new", "eco"]}',
@@ -107,7 +116,9 @@ ATTRS = (
 def customer(d: Draw, key: int) -> Row:
     """A customer with a key."""
     name = d.of(NAMES)
-    email = d.of([None, f"{name.split()[0].lower()}{key}@shop.example.com", f"C{key}@Mail.example.org"])
+    email = d.of(
+        [None, f"{name.split()[0].lower()}{key}@shop.example.com", f"C{key}@Mail.example.org"]
+    )
     return (
         key,
         name,
@@ -209,11 +220,22 @@ def loaded(d: Draw) -> dict[str, list[Row]]:
     visits = [visit(d, FIRST, 4) for _ in range(44)]
     visits += [*visits[:3], (3, time(FIRST, 601), "cart", 10, INF)]
     stock = [
-        (d.of([1, 1, 2, 3, None]), d.of([1, 2, 3, 7]), d.day(FIRST, 40), d.of([20, 5, -3, -1, -7, None]))
+        (
+            d.of([1, 1, 2, 3, None]),
+            d.of([1, 2, 3, 7]),
+            d.day(FIRST, 40),
+            d.of([20, 5, -3, -1, -7, None]),
+        )
         for _ in range(36)
     ]
     returns = [
-        (o[0], d.of([1, 2, 7, None]), d.of([1, 1, 2]), d.day(FIRST, 130), d.of(["broken", "late", None]))
+        (
+            o[0],
+            d.of([1, 2, 7, None]),
+            d.of([1, 1, 2]),
+            d.day(FIRST, 130),
+            d.of(["broken", "late", None]),
+        )
         for o in orders[::4]
     ]
     starts = [d.day(FIRST, 90) for _ in range(12)]
@@ -260,14 +282,21 @@ def loaded(d: Draw) -> dict[str, list[Row]]:
         "orders": orders,
         "order_lines": [line for o in orders[:-3] for line in lines(d, o[0])],
         "payments": [
-            payment(d, 500 + i, d.of([o[0], o[0], o[0], None]), o[4]) for i, o in enumerate(orders[::2])
+            payment(d, 500 + i, d.of([o[0], o[0], o[0], None]), o[4])
+            for i, o in enumerate(orders[::2])
         ]
         + [payment(d, 600 + i, o[0], o[4]) for i, o in enumerate(orders[::5])],
         "returns": [*returns, returns[0], (999, 1, 1, date(2024, 1, 9), "late")],
         "visits": visits,
         "stock": [*stock, stock[0], stock[1]],
         "promotions": [
-            (i, d.of([1, 2, 3, 7, 11, None]), s, s + timedelta(days=3 + d.below(30)), d.of([0.1, 0.25, NAN, None]))
+            (
+                i,
+                d.of([1, 2, 3, 7, 11, None]),
+                s,
+                s + timedelta(days=3 + d.below(30)),
+                d.of([0.1, 0.25, NAN, None]),
+            )
             for i, s in enumerate(starts)
         ],
         "baskets": [basket(d, k) for k in range(1, 15)],
