@@ -25,7 +25,7 @@ import headwater as hw
 from headwater.engine.compare import differences
 from headwater.errors import HeadwaterError
 from spark_session import session
-from tpch.data import QUERIES, SCHEMAS, Tables, generated, half_way, query
+from tpch.data import QUERIES, Tables, declare, generated, half_way, query
 
 pytestmark = pytest.mark.spark
 QUICK = ("q01", "q09", "q10", "q13", "q16", "q22")
@@ -54,8 +54,7 @@ def run(scale: float, names: Sequence[str], folder: Path) -> Run:
     made = Run(scale, names)
     stream = half_way(generated(scale, folder))
     with hw.open(folder / "db", spark=session()) as db:
-        for name, ddl in SCHEMAS.items():
-            db.source(name, ddl)
+        declare(db, stream.full)
         for name in names:
             try:
                 db.view(name, query(name, scale))
@@ -65,7 +64,7 @@ def run(scale: float, names: Sequence[str], folder: Path) -> Run:
             {n: hw.Delta(inserts=i, deletes=d) for n, (i, d) in change.items()}
             for change in stream.changes()
         )
-        load: Iterable[Mapping[str, Any]] = [stream.tables]
+        load: Iterable[Mapping[str, Any]] = [stream.load]
         for version, change in enumerate(chain(load, turns)):
             if made.failed is None:
                 try:

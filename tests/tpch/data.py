@@ -41,6 +41,8 @@ SCHEMAS = {
         l_returnflag STRING, l_linestatus STRING, l_shipdate DATE, l_commitdate DATE, l_receiptdate DATE,
         l_shipinstruct STRING, l_shipmode STRING, l_comment STRING""",
 }
+STATIC = ("region", "nation")
+"""Tables that never change: declared so, and filled before the first view."""
 QUERIES = [f"q{n:02}" for n in range(1, 23)]
 SMALL = 0.1
 """Below this scale some parameters of the benchmark select nothing, and others take their place."""
@@ -72,6 +74,13 @@ def query(name: str, scale: float) -> str:
 
 
 # --- tables ------------------------------------------------------------------------------------------------------
+
+
+def declare(db: Any, tables: Tables) -> None:
+    """Declares all tables as sources of a database, and fills those that never change."""
+    for name, ddl in SCHEMAS.items():
+        db.source(name, ddl, static=name in STATIC)
+    db.apply({name: tables[name] for name in STATIC})
 
 
 def generated(scale: float, folder: Path) -> Tables:
@@ -127,7 +136,12 @@ class Stream:
     @property
     def tables(self) -> Tables:
         """What is there now."""
-        return {n: t.filter(pa.array(self.there[n])) for n, t in self.full.items()}
+        return {n: self._rows(n, there) for n, there in self.there.items()}
+
+    @property
+    def load(self) -> Tables:
+        """What is there now of the tables that change."""
+        return {n: t for n, t in self.tables.items() if n not in STATIC}
 
     def changes(self) -> Iterator[Change]:
         """The increments; when one is given out, `tables` has it."""
