@@ -1,13 +1,17 @@
 """What Spark says of an expression when a view is defined: its type, or what is wrong with it.
 
-The expression is analysed over a table without rows whose columns have the types of its arguments, exactly as it is
-evaluated later, and nothing runs. As a condition of WHERE Spark refuses aggregates, window functions and generators,
-and inside of an aggregate what is not deterministic; both are tried, so that neither slips in as a scalar.
+The expression is analysed over columns with the types of its arguments, as it is evaluated later, and nothing runs.
+It stands inside of an aggregate and in the condition of one, where Spark refuses aggregates, window functions,
+generators and all that is not deterministic, so that none of these slips in as a scalar.
 """
 
 from __future__ import annotations
 
-from pyspark.errors import AnalysisException, PySparkException
+import contextlib
+from collections.abc import Iterator
+
+from pyspark.errors import AnalysisException
+from pyspark.logger import PySparkLogger
 from pyspark.sql import types as st
 
 from headwater.calculus import types as ty
@@ -49,31 +53,41 @@ class Asking:
 
     def _ask(self, template: str, types: tuple[KeyType, ...]) -> Told:
         names = [f"_{i}" for i in range(len(types))]
-        columns = [
-            f"CAST(NULL AS {spark_type(t)}) AS {n}" for t, n in zip(types, names, strict=True)
-        ]
         text = template.format(*names)
-        with telling("reading an expression"):
+        with telling("reading an expression"), _quiet():
+            columns = [
+                f"CAST(NULL AS {spark_type(t)}) AS {n}" for t, n in zip(types, names, strict=True)
+            ]
             table = self.session.spark.sql(f"SELECT {', '.join(columns) or '1 AS _0'}")
+            tried = f"any_value({text}) FILTER (WHERE ({text}) IS NULL) AS x"
             try:
-                found = table.selectExpr(f"{text} AS x").schema["x"].dataType
-                _ = table.where(f"({text}) IS NULL").schema
-                _ = table.selectExpr(f"count({text})").schema
-            except PySparkException as e:
+                found = table.selectExpr(tried).schema["x"].dataType
+            except AnalysisException as e:
                 return self._refused(e)
         return Told(found.simpleString(), key_type(found))
 
-    def _refused(self, e: PySparkException) -> Told:
+    def _refused(self, e: AnalysisException) -> Told:
         condition = e.getCondition() or ("PARSE" if "Parse" in type(e).__name__ else "")
         lines = [x.strip() for x in str(e).splitlines() if x.strip()]
         short = lines[0].partition("] ")[2] or lines[0]
-        if not isinstance(e, AnalysisException):
-            raise e
+        routine = ""
         if "ROUTINE" in condition:
-            called = (e.getMessageParameters() or {}).get("routineName", "").replace("`", "")
-            if called and self.session.user.catalog.functionExists(called):
+            routine = (e.getMessageParameters() or {}).get("routineName", "").replace("`", "")
+            if routine and self.session.user.catalog.functionExists(routine):
                 condition = "USER_FUNCTION"
-        return Told("", None, condition, short.partition(" SQLSTATE")[0].rstrip(". "))
+        problem = short.partition(" SQLSTATE")[0].rstrip(". ")
+        return Told("", None, condition, problem, routine)
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """PySpark logs every error of an analysis with its whole trace; these are answers, and not errors."""
+    log = PySparkLogger.getLogger("SQLQueryContextLogger")
+    before, log.disabled = log.disabled, True
+    try:
+        yield
+    finally:
+        log.disabled = before
 
 
 def key_type(t: st.DataType) -> KeyType | None:

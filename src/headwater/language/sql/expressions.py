@@ -505,10 +505,7 @@ class Expressions:
         return Call("date_add", (self._as_date(self.key(e.this)), self.key(e.expression)))
 
     def _datediff(self, e: exp.DateDiff) -> Term:
-        self._only(e, "this", "expression", "unit")
-        unit = e.args.get("unit")
-        if unit is not None and unit.name.upper() != "DAY":
-            return self._unsupported(e)
+        self._only(e, "this", "expression")  # with a unit it is another function
         return Call(
             "datediff", (self._as_date(self.key(e.this)), self._as_date(self.key(e.expression)))
         )
@@ -518,7 +515,7 @@ class Expressions:
 
     def _extract(self, e: exp.Extract) -> Term:
         unit = e.name.lower()
-        if unit not in ("year", "quarter", "month", "day", "hour", "minute", "second"):
+        if unit not in ("year", "quarter", "month", "day", "hour", "minute"):
             return self._unsupported(e)
         return Call(unit, (self.key(e.expression),))
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
@@ -37,13 +37,15 @@ if TYPE_CHECKING:
 class Told:
     """What Spark says of an expression: its type as Spark calls it, and as a key type if cells can hold it.
 
-    Where Spark refuses the expression, `problem` is its short message and `condition` the name of the error.
+    Where Spark refuses the expression, `problem` is its short message, `condition` the name of the error, and
+    `routine` the function that it does not know. Columns are called `_0`, `_1` and so on in the message.
     """
 
     name: str = ""
     type: KeyType | None = None
     condition: str = ""
     problem: str = ""
+    routine: str = ""
 
 
 Ask = Callable[[str, tuple[KeyType, ...]], Told]
@@ -68,12 +70,15 @@ def read(x: Expressions, e: exp.Expr, cause: Unread, array: bool = False) -> Ter
         raise cause
     leaves = dict(_leaves(x, e, frozenset()))
     template, args = _template(x.reader, e, place, leaves)
+    names = {leaf.term: leaf.name for leaf in leaves.values() if leaf.term is not None}
     types = tuple(type_of(a) for a in args)
     if any(map(has_box, types)):
         raise cause  # arrays of sources are bags, and Spark's functions of arrays read their order
     told = ask(template, types)
     if told.problem:
-        raise _problem(x.reader, e, told, cause)
+        called = lambda m: names[args[int(m[1])]] or "it"  # noqa: E731
+        problem = re.sub(r"\b_(\d+)\b", called, told.problem)
+        raise _problem(x.reader, e, replace(told, problem=problem), cause)
     if told.type is None or (has_box(told.type) and not array):
         refused = x.reader.refuse(
             "NESTED",
@@ -91,15 +96,16 @@ def shown(reader: Reader, place: tuple[int, int]) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
+_NO_SCALAR = ("AGGREGATE_FILTER", "AGGREGATE_FUNCTION", "WINDOW_FUNCTION", "GENERATOR")
+"""What the errors are called by which Spark says that an expression is no scalar."""
+
+
 def _problem(reader: Reader, e: exp.Expr, told: Told, cause: Unread) -> Exception:
     """What is said where Spark refuses."""
     if told.condition.startswith("PARSE"):
         return cause  # a part of something that can be read
     if cause.sure:
         return Unread(cause.error, True)
-    kind: type[HeadwaterError] = TypeMismatch
-    if "ROUTINE" in told.condition:
-        kind = UnknownName
     text = f"`{shown(reader, place_of(e) or (0, 0))}`"
     if told.condition == "USER_FUNCTION":
         error: HeadwaterError = reader.refuse(
@@ -108,30 +114,31 @@ def _problem(reader: Reader, e: exp.Expr, told: Told, cause: Unread) -> Exceptio
             e,
             "register the Python function with @headwater.function",
         )
-    elif told.condition == "INVALID_WHERE_CONDITION":
+    elif "DETERMINISTIC" in told.condition:
+        error = not_repeatable(reader, e, text)
+    elif any(word in told.condition for word in _NO_SCALAR):
         error = reader.error(
             QueryError,
             f"{text} is no scalar: it aggregates, numbers or generates rows",
             e,
             hint="of the aggregates, sum, count, avg, min, max and collect_list are maintained",
         )
-    elif "NONDETERMINISTIC" in told.condition or "NON_DETERMINISTIC" in told.condition:
-        error = not_repeatable(reader, e, text)
     elif isinstance(cause.error, (TypeMismatch, ParseError)):
         error = cause.error
-    elif kind is UnknownName:
-        name = reader.word(e) or (e.name if isinstance(e, exp.Anonymous) else e.key)
-        error = reader.error(
-            UnknownName,
-            f"the function `{name}` is not known",
-            e,
-            hint=f"Spark says: {told.problem}",
-        )
+    elif "ROUTINE" in told.condition:
+        unknown = [n for n in e.find_all(exp.Func) if _called(reader, n) == told.routine.lower()]
+        where = unknown[0] if unknown else e
+        what = f"the function `{told.routine}` is not known"
+        error = reader.error(UnknownName, what, where, hint="neither is it a function of Spark")
     else:
-        error = reader.error(
-            kind, f"{text} cannot be computed", e, hint=f"Spark says: {told.problem}"
-        )
+        what = f"{text} cannot be computed"
+        error = reader.error(TypeMismatch, what, e, hint=f"Spark says: {told.problem}")
     return Unread(error, True)
+
+
+def _called(reader: Reader, e: exp.Expr) -> str:
+    """The name by which the text calls a function."""
+    return (e.name if isinstance(e, exp.Anonymous) else reader.word(e) or e.key).lower()
 
 
 def not_repeatable(reader: Reader, e: exp.Expr, text: str) -> HeadwaterError:

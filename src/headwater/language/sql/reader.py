@@ -50,7 +50,7 @@ from headwater.language.sql.aggregate import is_aggregate
 from headwater.language.sql.coerce import cast_to
 from headwater.language.sql.expressions import Expressions
 from headwater.language.sql.opaque import Ask
-from headwater.language.sql.placing import PlacingParser
+from headwater.language.sql.placing import PlacingParser, place_of
 from headwater.language.sql.scope import Rows, Scope, Source
 from headwater.language.sql.select import Select, order_keys, ranked
 
@@ -156,6 +156,8 @@ class Reader:
     def span(self, node: exp.Expr) -> Span:
         """Where a node stands in the text, as far as its tokens tell."""
         marks = [n.meta for n in node.walk() if "start" in n.meta]
+        if not marks and (place := place_of(node)) is not None:
+            return self._span(*place)
         if not marks:
             return self.span(node.parent) if node.parent is not None else Span(1, 1)
         return self._span(min(m["start"] for m in marks), max(m["end"] for m in marks) + 1)
