@@ -222,6 +222,8 @@ def _renamed(e: exp.Expr) -> Iterator[tuple[int, _Leaf]]:
 # --- the text ---------------------------------------------------------------------------------------------------
 
 _TIGHT_AFTER, _TIGHT_BEFORE = {"(", "[", "."}, {")", "]", ",", ".", "["}
+_SIGNS = set("<>=!|&^-:")
+"""Of `<<` and the like sqlglot makes two words, and Spark none."""
 
 
 def _template(
@@ -235,7 +237,7 @@ def _template(
     for i, token in enumerate(words):
         if token.start < end:
             continue  # inside of a leaf, or one of the words that sqlglot makes of `1L`
-        leaf = leaves.get(token.start)
+        leaf, apart = leaves.get(token.start), token.start > end
         end = leaf.end if leaf is not None else token.end + 1
         before, word = word, reader.text[token.start : end]
         after = next((t.text for t in words[i + 1 :] if t.start >= end), ")")
@@ -259,6 +261,7 @@ def _template(
                 called.pop()
         call = word == "(" and (before[-1:].isalnum() or before[-1:] == "_")
         tight = not out or before in _TIGHT_AFTER or word in _TIGHT_BEFORE or call
+        tight = tight or (not apart and {before[-1:], word[0]} <= _SIGNS)
         out += piece if tight else f" {piece}"
     return out, tuple(args)
 
