@@ -19,6 +19,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from headwater.asking import Asking
 from headwater.calculus.check import type_of
 from headwater.calculus.terms import Node, Term
 from headwater.calculus.types import RecordType
@@ -65,6 +66,7 @@ from headwater.language.comprehension import Query
 from headwater.language.functions import DEFINED
 from headwater.language.schema import EXAMPLE, columns
 from headwater.language.sql import read_sql
+from headwater.language.sql.opaque import Ask
 from headwater.language.sql.places import placed
 from headwater.reading import Readable, has_maps, stale_maps
 from headwater.state.files import LocalFiles
@@ -111,6 +113,7 @@ class Database(Readable):
         self.files = LocalFiles(self.path)
         self.store = Store(self.files, keep_versions, keep_minutes)
         self.session = Session(spark, partitions)
+        self.ask = Asking(self.session)
         self.execution = "auto"
         self.several = "auto"
         self.small = SMALL
@@ -263,7 +266,7 @@ class Database(Readable):
         if strategy not in STRATEGIES:
             raise QueryError(f"`{strategy}` is no strategy", hint=f"one of {', '.join(STRATEGIES)}")
         schemas = self.catalog.schemas()
-        text, language, term = _read(query, schemas)
+        text, language, term = _read(query, schemas, self.ask)
         known = self.catalog.views.get(name)
         if known is not None and (known.text, known.strategy) == (text, strategy):
             return ViewHandle(self, name)
@@ -581,9 +584,9 @@ def _ddl(schema: StructType) -> str:
     return ", ".join(f"`{f.name}` {f.dataType.simpleString()}" for f in schema.fields)
 
 
-def _read(query: str | Query | Term, schemas: Any) -> tuple[str, str, Term]:
+def _read(query: str | Query | Term, schemas: Any, ask: Ask) -> tuple[str, str, Term]:
     if isinstance(query, str):
-        return query, "sql", read_sql(query, schemas)
+        return query, "sql", read_sql(query, schemas, ask)
     if not isinstance(query, (Query, Node)):
         raise QueryError(
             f"the query is of type {type(query).__name__}",

@@ -3,7 +3,8 @@
 Each is one row of `SCALARS`: a rule that gives the result type from the argument types, and the
 function on Python values. Unless a row says `strict=False`, a NULL argument gives NULL. A function
 that is not listed is opaque: a call of it carries its type, and the interpreter has no meaning for
-it unless one is registered with `register`.
+it unless one is registered with `register`. An expression that only Spark knows is such a function,
+whose name is its text.
 """
 
 from __future__ import annotations
@@ -35,6 +36,9 @@ from headwater.errors import ScalarError
 EXACT = Context(prec=120, rounding=ROUND_HALF_UP)
 QUOTIENT = Context(prec=39, rounding=ROUND_HALF_UP)
 """Spark divides decimals to 38 digits and one more before it rounds to the result's scale."""
+
+SPARK_TEXT = "spark:"
+"""How the name of a function begins that is Spark's text with a hole `{0}`, `{1}`, ... for each argument."""
 
 TypeRule = Callable[[tuple[KeyType, ...]], KeyType | None]
 

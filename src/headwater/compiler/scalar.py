@@ -12,19 +12,16 @@ None where Arrow would mean something else than Spark, and `engine/vector.py` ev
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
-from decimal import Decimal
 from functools import reduce
 from typing import Any
 
 from headwater.calculus import types as ty
 from headwater.calculus.check import type_of
 from headwater.calculus.parse import parse_type
-from headwater.calculus.scalars import SCALARS, as_decimal, common_type
+from headwater.calculus.scalars import SCALARS, SPARK_TEXT, as_decimal, common_type
 from headwater.calculus.terms import (
     Add,
     Box,
@@ -43,7 +40,10 @@ from headwater.calculus.terms import (
     Zero,
 )
 from headwater.calculus.types import Base, KeyType, RecordType, Type
+from headwater.compiler.constants import column_name, literal, spark_type, text, tree_value
 from headwater.errors import NotIncremental
+
+__all__ = ["SQL", "TREES", "Scalar", "from_json", "literal", "scalar", "spark_type", "to_json"]
 
 Types = tuple[KeyType, ...]
 Tree = Any
@@ -75,92 +75,6 @@ def from_json(d: Mapping[str, Any]) -> Scalar:
     """The scalar that `to_json` wrote."""
     t: Any = parse_type(d["type"])
     return Scalar(d["sql"], t, tuple(d["reads"]), d["tree"])
-
-
-# --- types, names and constants in Spark SQL ------------------------------------------------------------
-
-_SUFFIX = {"tinyint": "Y", "smallint": "S", "int": "", "bigint": "L"}
-
-
-def spark_type(t: KeyType) -> str:
-    """A type as Spark's DDL text."""
-    match t:
-        case Base():
-            return str(t)
-        case RecordType(fields):
-            inside = ", ".join(f"{column_name(n)}: {spark_type(f)}" for n, f in fields)
-            return f"struct<{inside}>"
-        case ty.Boxed(ty.MapType(key, _)):
-            return f"array<{spark_type(key)}>"
-        case _:
-            raise NotIncremental("EXPRESSION", f"Spark has no type for {t}")
-
-
-def column_name(name: str) -> str:
-    """A name in backticks."""
-    return "`" + name.replace("`", "``") + "`"
-
-
-def text(value: str) -> str:
-    """A string constant, which neither the parser nor the substitution of `${...}` changes."""
-    return "'" + "".join(map(_escaped, value)) + "'"
-
-
-def _escaped(c: str) -> str:
-    if c in "\\'":
-        return "\\" + c
-    return f"\\u{ord(c):04x}" if c == "$" or c < " " or "\x7f" <= c <= "\xa0" else c
-
-
-def literal(value: Any, t: KeyType) -> str | None:
-    """A constant of a type; None if it cannot be written."""
-    if value is None:
-        return "NULL" if str(t) == "void" else f"CAST(NULL AS {spark_type(t)})"
-    match t:
-        case RecordType(fields):
-            parts = [literal(v, f) for v, (_, f) in zip(value, fields, strict=True)]
-            if None in parts or not parts:
-                return None
-            named = zip(fields, parts, strict=True)
-            return f"named_struct({', '.join(f'{text(n)}, {p}' for (n, _), p in named)})"
-        case Base("boolean"):
-            return "TRUE" if value else "FALSE"
-        case Base("string"):
-            return text(value)
-        case Base("binary"):
-            return f"X'{value.hex()}'"
-        case Base("date"):
-            return f"DATE'{value.isoformat()}'"
-        case Base("timestamp"):
-            return f"TIMESTAMP'{tree_value(value)} UTC'"
-        case Base("timestamp_ntz"):
-            return f"TIMESTAMP_NTZ'{tree_value(value)}'"
-        case Base(name) if name in _SUFFIX:
-            return f"({value}{_SUFFIX[name]})" if value < 0 else f"{value}{_SUFFIX[name]}"
-        case Base("float" | "double" | "decimal"):
-            return f"CAST('{tree_value(value)}' AS {t})"
-        case _:
-            return None
-
-
-def tree_value(value: Any) -> Any:
-    """A constant as JSON: numbers that are not integers, dates and bytes as text."""
-    match value:
-        case float():
-            if math.isfinite(value):
-                return repr(value)
-            return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
-        case Decimal():
-            return f"{value:f}"
-        case datetime():
-            local = value.astimezone(UTC).replace(tzinfo=None) if value.tzinfo else value
-            return local.isoformat(sep=" ")
-        case date():
-            return value.isoformat()
-        case bytes():
-            return value.hex()
-        case _:
-            return value
 
 
 # --- what operands are cast to ------------------------------------------------------------------------
@@ -494,6 +408,9 @@ class _Writer:
         parts = [self.write(_plain_pattern(a) if name == "like" else a) for a in term.args]
         if name == "cast":
             return parts[0].cast(r)
+        if name.startswith(SPARK_TEXT):
+            sql = name.removeprefix(SPARK_TEXT).format(*(p.sql for p in parts))
+            return _Part(f"({sql})", r, None)
         if name not in SQL:
             return _Part(f"{column_name(name)}({', '.join(p.sql for p in parts)})", r, None)
         types = tuple(p.type for p in parts)

@@ -201,12 +201,18 @@ class Session:
 
 
 def in_sql(frame: DataFrame, steps: Sequence[Bind | Filter]) -> DataFrame:
-    """Binds and filters as Spark SQL."""
-    for s in steps:
+    """Binds and filters as Spark SQL; binds that do not read each other are one projection."""
+    pending: dict[str, str] = {}
+    for s in [*steps, None]:
+        reads = () if s is None else s.scalar.reads if isinstance(s, Bind) else s.condition.reads
+        ends = not isinstance(s, Bind) or s.name in pending or not pending.keys().isdisjoint(reads)
+        if ends and pending:
+            frame = frame.selectExpr("*", *(f"{e} AS {quoted(n)}" for n, e in pending.items()))
+            pending = {}
         if isinstance(s, Filter):
             frame = frame.where(s.condition.sql)
-        else:
-            frame = frame.selectExpr("*", f"{s.scalar.sql} AS {quoted(s.name)}")
+        elif s is not None:
+            pending[s.name] = s.scalar.sql
     return frame
 
 

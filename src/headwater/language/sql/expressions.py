@@ -28,6 +28,7 @@ from headwater.calculus.terms import (
 )
 from headwater.calculus.types import (
     BIGINT,
+    BINARY,
     BOOLEAN,
     DATE,
     DOUBLE,
@@ -41,7 +42,10 @@ from headwater.calculus.types import (
 )
 from headwater.errors import (
     AmbiguousColumn,
+    HeadwaterError,
     IllTyped,
+    NotIncremental,
+    ParseError,
     QueryError,
     ScalarError,
     TypeMismatch,
@@ -49,7 +53,7 @@ from headwater.errors import (
 )
 from headwater.language.build import decimal_literal
 from headwater.language.schema import sql_name, type_of_ddl
-from headwater.language.sql import subqueries
+from headwater.language.sql import opaque, subqueries
 from headwater.language.sql.coerce import (
     as_decimal_literal,
     can_cast,
@@ -67,6 +71,9 @@ if TYPE_CHECKING:
 
 NULL_OF = Const(None, VOID)
 
+_PERHAPS_SPARK = ("UNSUPPORTED_EXPRESSION", "ARRAY_ORDER")
+"""Refusals of ours of what Spark may know as a scalar."""
+
 
 class Expressions:
     """The expressions of one SELECT: its scope, its grouping if it has one, and its aliases."""
@@ -74,6 +81,7 @@ class Expressions:
     def __init__(self, reader: Reader, scope: Scope, grouping: Grouping | None = None):
         self.reader, self.scope, self.grouping = reader, scope, grouping
         self.aliases: dict[str, exp.Expr] = {}
+        self._inside = False
         self.outputs: dict[str, Term] = {}
 
     def key(self, e: exp.Expr) -> Term:
@@ -84,6 +92,32 @@ class Expressions:
             known = self.grouping.term_of(e)
             if known is not None:
                 return known
+        if self._inside:
+            return self._read(e)
+        self._inside = True
+        try:
+            return self._read(e)
+        except opaque.Unread as unread:
+            raise unread.error from None
+        finally:
+            self._inside = False
+
+    def _read(self, e: exp.Expr) -> Term:
+        """In the language, or else as one call of Spark; `Unread` where only the expression around it may be."""
+        try:
+            return self._typed(e)
+        except opaque.Unread as unread:
+            cause = unread
+        except (TypeMismatch, ParseError) as error:
+            cause = opaque.Unread(error)
+        except NotIncremental as error:
+            if error.reason not in ("INTERVAL", "ARRAY_ORDER"):
+                raise
+            cause = opaque.Unread(error)
+        exploded = isinstance(e.parent, (exp.Explode, exp.Inline))
+        return opaque.read(self, e, cause, array=exploded)
+
+    def _typed(self, e: exp.Expr) -> Term:
         term = self._key(e)
         try:
             type_of(term)
@@ -103,9 +137,9 @@ class Expressions:
                 return self.factors(e.this)
             case exp.And():
                 return [*self.factors(e.left), *self.factors(e.right)]
-            case exp.Exists() | exp.In() if subqueries.has_query(e):
+            case exp.Exists() | exp.In() if _has_query(e):
                 return [subqueries.factor(self, e, negated=bool(e.args.get("negate")))]
-            case exp.Not(this=exp.Exists() | exp.In() as inner) if subqueries.has_query(inner):
+            case exp.Not(this=exp.Exists() | exp.In() as inner) if _has_query(inner):
                 return [subqueries.factor(self, inner, negated=True)]
             case _:
                 condition = self.key(e)
@@ -132,15 +166,22 @@ class Expressions:
             return self._arithmetic(ARITHMETIC[kind], e)
         if kind in FUNCTIONS:
             name, *args = FUNCTIONS[kind]
+            self._only(e, *args)
             return Call(name, tuple(self.key(e.args[a]) for a in args if e.args.get(a) is not None))
         handler: Callable[[Any], Term] | None = getattr(self, f"_{kind.__name__.lower()}", None)
         if handler is not None:
             return handler(e)
         if self.grouping is None and self.reader.is_aggregate(e):
-            raise self._misplaced(e)
+            raise self.misplaced(e)
         return self._unsupported(e)
 
-    def _misplaced(self, e: exp.Expr) -> QueryError:
+    def _only(self, e: exp.Expr, *names: str) -> None:
+        """Raises where a function has other arguments than those that are read."""
+        if any(isinstance(v, exp.Expr) for k, v in e.args.items() if k not in names):
+            self._unsupported(e)
+
+    def misplaced(self, e: exp.Expr) -> QueryError:
+        """An aggregate where there are no groups."""
         return self.reader.error(
             QueryError,
             f"the aggregate {self._described(e)} stands where rows are not grouped",
@@ -152,7 +193,14 @@ class Expressions:
         return f"`{e.sql(dialect='spark')}`"
 
     def _unsupported(self, e: exp.Expr) -> Term:
-        raise refusal(self.reader, e)
+        error = self.refusal(e)
+        if isinstance(error, NotIncremental) and error.reason not in _PERHAPS_SPARK:
+            raise error
+        raise opaque.Unread(error)
+
+    def refusal(self, e: exp.Expr) -> HeadwaterError:
+        """Why an expression is not in the language."""
+        return refusal(self.reader, e)
 
     # --- leaves ---------------------------------------------------------------------------------------
 
@@ -378,6 +426,8 @@ class Expressions:
         return self._negated(inner, Call("like", (self.key(inner.this), pattern)))
 
     def _between(self, e: exp.Between) -> Term:
+        if e.args.get("symmetric"):
+            return self._unsupported(e)
         value, low, high = (self.key(e.args[a]) for a in ("this", "low", "high"))
         both = Call("and", (self.compare(">=", e, value, low), self.compare("<=", e, value, high)))
         return self._negated(e, both)
@@ -447,6 +497,7 @@ class Expressions:
         return Call("try_cast", (inner,), target)
 
     def _tsordstodate(self, e: exp.TsOrDsToDate) -> Term:
+        self._only(e, "this")
         inner = self.key(e.this)
         return inner if type_of(inner) in (DATE, VOID) else self._castable(inner, DATE, e)
 
@@ -454,9 +505,7 @@ class Expressions:
         return Call("date_add", (self._as_date(self.key(e.this)), self.key(e.expression)))
 
     def _datediff(self, e: exp.DateDiff) -> Term:
-        unit = e.args.get("unit")
-        if unit is not None and unit.name.upper() != "DAY":
-            return self._unsupported(e)
+        self._only(e, "this", "expression")  # with a unit it is another function
         return Call(
             "datediff", (self._as_date(self.key(e.this)), self._as_date(self.key(e.expression)))
         )
@@ -466,7 +515,7 @@ class Expressions:
 
     def _extract(self, e: exp.Extract) -> Term:
         unit = e.name.lower()
-        if unit not in ("year", "quarter", "month", "day", "hour", "minute", "second"):
+        if unit not in ("year", "quarter", "month", "day", "hour", "minute"):
             return self._unsupported(e)
         return Call(unit, (self.key(e.expression),))
 
@@ -482,12 +531,19 @@ class Expressions:
         return Call(name, (self.key(e.this),))
 
     def _concat(self, e: exp.Concat) -> Term:
-        return Call("concat", tuple(cast_to(self.key(x), STRING) for x in e.expressions))
+        return self._joined(e, tuple(map(self.key, e.expressions)))
 
     def _dpipe(self, e: exp.DPipe) -> Term:
-        return Call("concat", tuple(cast_to(self.key(x), STRING) for x in e.flatten()))
+        return self._joined(e, tuple(map(self.key, e.flatten())))
+
+    def _joined(self, e: exp.Expr, parts: tuple[Term, ...]) -> Term:
+        """Concatenated text; bytes stay bytes, which Spark sees to."""
+        if any(type_of(p) == BINARY or not isinstance(type_of(p), Base) for p in parts):
+            return self._unsupported(e)
+        return Call("concat", tuple(cast_to(p, STRING) for p in parts))
 
     def _round(self, e: exp.Round) -> Term:
+        self._only(e, "this", "decimals")
         value, digits = self.key(e.this), e.args.get("decimals")
         n = self.key(digits) if digits is not None else Const(0, INTEGER)
         t = type_of(value)
@@ -508,7 +564,7 @@ class Expressions:
         if name in SCALARS and name[0].isalpha():
             return Call(name, tuple(map(self.key, e.expressions)))
         if self.grouping is None and self.reader.is_aggregate(e):
-            raise self._misplaced(e)
+            raise self.misplaced(e)
         return self._unsupported(e)
 
     # --- subqueries -----------------------------------------------------------------------------------------
@@ -517,10 +573,18 @@ class Expressions:
         return subqueries.scalar(self, e)
 
     def _exists(self, e: exp.Exists) -> Term:
+        if not _has_query(e):
+            return self._unsupported(e)
         return Call(">", (Box(subqueries.count(self, e)), Const(0, BIGINT)))
 
     def _in(self, e: exp.In) -> Term:
         return subqueries.is_in(self, e, negated=bool(e.args.get("negate")))
+
+
+def _has_query(e: exp.Expr) -> bool:
+    """Whether EXISTS or IN is over a subquery; `exists(array, x -> ...)` is not."""
+    over = e.this if isinstance(e, exp.Exists) else e.args.get("query")
+    return isinstance(over, (exp.Query, exp.Subquery))
 
 
 def _integral(t: KeyType) -> bool:

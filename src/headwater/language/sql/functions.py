@@ -55,5 +55,60 @@ FUNCTIONS: dict[type[exp.Expr], tuple[str, ...]] = {
     exp.LastDay: ("last_day", "this"),
     exp.DateTrunc: ("trunc", "this", "unit"),
 }
-NON_DETERMINISTIC = {"rand", "randn", "random", "uuid", "shuffle", "monotonically_increasing_id"}
-TIME_OF_DAY = {"now", "current_timestamp", "current_date", "curdate", "localtimestamp"}
+NON_DETERMINISTIC = {
+    *("rand", "randn", "random", "randstr", "uniform", "uuid", "shuffle", "sample"),
+    *("monotonically_increasing_id", "spark_partition_id"),
+}
+TIME_OF_DAY = {
+    *("now", "current_timestamp", "current_date", "current_time", "curdate", "localtimestamp"),
+    *("localtime", "getdate"),
+}
+SESSION = {
+    *("current_user", "session_user", "user", "current_catalog", "current_database", "version"),
+    *("current_schema", "current_timezone", "current_path", "input_file_name"),
+    *("input_file_block_start", "input_file_block_length"),
+}
+SIDE_EFFECT = {"raise_error", "assert_true", "java_method", "reflect", "try_reflect"}
+WINDOWS_OF_TIME = {"window", "session_window", "window_time"}
+WITHOUT_BRACKETS = TIME_OF_DAY | {"current_user", "session_user"}
+NOW_WITHOUT_ARGUMENTS = {"unix_timestamp", "to_unix_timestamp"}
+
+
+def refused_function(name: str, called: bool, empty: bool) -> tuple[str, str, str] | None:
+    """Why a function of Spark is never maintained: a reason, what it does, and what to do instead.
+
+    `called` says that brackets follow the name, `empty` that nothing is in them.
+    """
+    if not called and name not in WITHOUT_BRACKETS:
+        return None
+    if name in NON_DETERMINISTIC:
+        return (
+            "NON_DETERMINISTIC",
+            "gives another value at each evaluation",
+            "compute it once, in the source",
+        )
+    if name in TIME_OF_DAY or (empty and name in NOW_WITHOUT_ARGUMENTS):
+        return (
+            "TIME_OF_DAY",
+            "changes without any input changing",
+            "keep the time in a source of one row, and join with it",
+        )
+    if name in SESSION:
+        return (
+            "SESSION",
+            "depends on the session that evaluates it, not on the inputs",
+            "keep the value in a source, and join with it",
+        )
+    if name in SIDE_EFFECT:
+        return (
+            "SIDE_EFFECT",
+            "is called for what it does, and how often it is evaluated is not fixed",
+            "keep a view of the rows that should not be there, and look at that",
+        )
+    if name in WINDOWS_OF_TIME:
+        return (
+            "TIME_WINDOW",
+            "makes rows of its own",
+            "group by date_trunc(...) of the time, or by floor of its seconds",
+        )
+    return None

@@ -49,6 +49,8 @@ from headwater.language.schema import Schemas, sql_name
 from headwater.language.sql.aggregate import is_aggregate
 from headwater.language.sql.coerce import cast_to
 from headwater.language.sql.expressions import Expressions
+from headwater.language.sql.opaque import Ask
+from headwater.language.sql.placing import PlacingParser, place_of
 from headwater.language.sql.scope import Rows, Scope, Source
 from headwater.language.sql.select import Select, order_keys, ranked
 
@@ -59,9 +61,9 @@ STRING = next(t.token_type for t in SPARK.tokenize("''"))
 ENDS_A_LIST = {"FROM", "WHERE", "GROUP_BY", "HAVING", "ORDER_BY", "LIMIT", "UNION", "R_PAREN"}
 
 
-def read_sql(text: str, schemas: Schemas) -> Term:
-    """The term of a query over inputs with the given types."""
-    reader = Reader(text, schemas)
+def read_sql(text: str, schemas: Schemas, ask: Ask | None = None) -> Term:
+    """The term of a query over inputs with the given types; `ask` tells what Spark knows and we do not."""
+    reader = Reader(text, schemas, ask)
     term = reader.query(reader.parse(), None)
     check(term, schemas)
     return term
@@ -77,8 +79,9 @@ def tables_named(text: str) -> set[str]:
 class Reader:
     """One reading of one text: its inputs, its names, and where things stand in it."""
 
-    def __init__(self, text: str, schemas: Schemas):
-        self.text, self.schemas = text, schemas
+    def __init__(self, text: str, schemas: Schemas, ask: Ask | None = None):
+        self.text, self.schemas, self.ask = text, schemas, ask
+        self.tokens: list[Any] = []
         self.taken: set[str] = set(schemas)
         self.ctes: dict[str, Term] = {}
 
@@ -107,9 +110,9 @@ class Reader:
     def parse(self) -> exp.Expr:
         """The syntax tree of the one query in the text."""
         try:
-            statements = [
-                s for s in SPARK.parser().parse(self._tokens(), self.text) if s is not None
-            ]
+            self.tokens = self._tokens()
+            parser = PlacingParser(dialect=SPARK)
+            statements = [s for s in parser.parse(self.tokens, self.text) if s is not None]
         except sqlglot.errors.ParseError as e:
             first = e.errors[0] if e.errors else {}
             width = len(first.get("highlight") or " ")
@@ -172,6 +175,8 @@ class Reader:
     def span(self, node: exp.Expr) -> Span:
         """Where a node stands in the text, as far as its tokens tell."""
         marks = [n.meta for n in node.walk() if "start" in n.meta]
+        if not marks and (place := place_of(node)) is not None:
+            return self._span(*place)
         if not marks:
             return self.span(node.parent) if node.parent is not None else Span(1, 1)
         return self._span(min(m["start"] for m in marks), max(m["end"] for m in marks) + 1)

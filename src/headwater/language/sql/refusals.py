@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from headwater.calculus.scalars import SCALARS
 from headwater.errors import HeadwaterError, UnknownName
-from headwater.language.sql.functions import NON_DETERMINISTIC, TIME_OF_DAY
+from headwater.language.sql.functions import refused_function
 
 if TYPE_CHECKING:
     from headwater.language.sql.reader import Reader
@@ -27,25 +27,29 @@ INTERNAL = {
 }
 """Functions of the calculus that SQL writes in another way."""
 
+_NODES: tuple[tuple[tuple[type[exp.Expr], ...], str], ...] = (
+    ((exp.Rand, exp.Randn), "rand"),
+    ((exp.Uuid,), "uuid"),
+    ((exp.CurrentTimestamp, exp.Localtimestamp), "current_timestamp"),
+    ((exp.CurrentDate,), "current_date"),
+    ((exp.CurrentTime,), "current_time"),
+    ((exp.CurrentUser, exp.SessionUser), "current_user"),
+    ((exp.CurrentDatabase, exp.CurrentSchema, exp.CurrentCatalog), "current_schema"),
+    ((exp.CurrentTimezone,), "current_timezone"),
+)
+"""Nodes of sqlglot whose names are not those of the functions."""
+
 
 def refusal(reader: Reader, e: exp.Expr) -> HeadwaterError:
     """Why an expression is not in the language: it is unknown, or it cannot be maintained."""
     shown = f"`{e.sql(dialect='spark')}`"
     name = (e.name if isinstance(e, exp.Anonymous) else e.key).lower()
-    if name in NON_DETERMINISTIC or isinstance(e, (exp.Rand, exp.Uuid)):
-        return reader.refuse(
-            "NON_DETERMINISTIC",
-            f"{shown} gives another value at each evaluation",
-            e,
-            "compute it once, in the source",
-        )
-    if name in TIME_OF_DAY or isinstance(e, (exp.CurrentTimestamp, exp.CurrentDate)):
-        return reader.refuse(
-            "TIME_OF_DAY",
-            f"{shown} changes without any input changing",
-            e,
-            "keep the time in a source of one row, and join with it",
-        )
+    for kinds, function in _NODES:
+        name = function if isinstance(e, kinds) else name
+    refused = refused_function(name, True, not list(e.iter_expressions()))
+    if refused is not None and isinstance(e, (exp.Func, exp.Anonymous)):
+        reason, what, hint = refused
+        return reader.refuse(reason, f"{shown} {what}", e, hint)
     if isinstance(e, exp.Window):
         return reader.refuse(
             "WINDOW_FUNCTION",
