@@ -26,6 +26,7 @@ from headwater.calculus.types import (
     bag,
     is_numeric,
 )
+from headwater.calculus.windows import evaluate as windows_of
 from headwater.errors import ScalarError
 
 
@@ -69,6 +70,19 @@ def _texts(t: Type, params: tuple[Any, ...]) -> Type | None:
         case MapType(RecordType((("order", RecordType(columns)), ("row", row))), value):
             fits = value == INT and row == STRING and len(columns) == len(params[1])
             return STRING if fits else None
+        case _:
+            return None
+
+
+def _windowed(t: Type, params: tuple[Any, ...]) -> Type | None:
+    directions, windows, names = params
+    match t:
+        case MapType(RecordType((("order", RecordType(columns)), ("row", RecordType(row)))), value):
+            fits = value == INT and len(columns) == len(directions)
+            if not fits or tuple(n for n, _ in row) != names:
+                return None
+            values = RecordType(tuple((f"w{i}", w.returns) for i, w in enumerate(windows)))
+            return bag(RecordType((("row", RecordType(row)), ("w", values))))
         case _:
             return None
 
@@ -171,10 +185,20 @@ def max_by(_: tuple[Any, ...], rows: RingMap) -> Any:
 
 
 def min_by(_: tuple[Any, ...], rows: RingMap) -> Any:
-    """The value beside the least `by`; of several the greatest."""
-    there = present(rows)
-    least = min((order(k[0]) for k in there), default=None)
-    return max((k[1] for k in there if order(k[0]) == least), key=order, default=None)
+    """The value beside the least `by`; of several the least."""
+    found = min(present(rows), key=order, default=None)
+    return None if found is None else found[1]
+
+
+def window(params: tuple[Any, ...], rows: RingMap) -> RingMap:
+    """Every row beside what window functions say of it, in the order of `_in_order`."""
+    directions, windows, names = params
+    partition = [(k[0], dict(zip(names, k[1], strict=True)), n) for k, n in rows.items()]
+    out: dict[Any, int] = {}
+    for row, values in windows_of(partition, directions, windows):
+        key = (tuple(row.values()), values)
+        out[key] = out.get(key, 0) + 1
+    return RingMap(out)
 
 
 def listagg(params: tuple[Any, ...], rows: RingMap) -> str | None:
@@ -189,6 +213,7 @@ ANSWERS = {
     "max": AnswerFunction("max", _element, largest, "a bag of scalars"),
     "single": AnswerFunction("single", _element, single, "a bag of scalars"),
     "first": AnswerFunction("first", _ordered, first, "a bag of {order: {...}, row: ...}"),
+    "window": AnswerFunction("window", _windowed, window, "a bag of {order: {...}, row: {...}}"),
     "percentile": AnswerFunction("percentile", _numbers, percentile, "a bag of numbers"),
     "percentile_disc": AnswerFunction(
         "percentile_disc", _numbers, percentile_disc, "a bag of numbers"

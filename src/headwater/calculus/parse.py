@@ -45,6 +45,7 @@ from headwater.calculus.terms import (
     Zero,
 )
 from headwater.calculus.text import INFIX, KEY_FORMS, RESERVED
+from headwater.calculus.windows import Window, read_window
 from headwater.errors import IllTyped
 
 Inputs = Mapping[str, ty.RingType]
@@ -249,8 +250,13 @@ class _Parser(Literals):
                 case "first":
                     params = self.within("[", self.first_params, "]")
                     return Answer("first", params, self.within("(", self.ring, ")"))
+                case "window":
+                    params = self.within("[", self.window_params, "]")
+                    return Answer("window", params, self.within("(", self.ring, ")"))
             raise self.wrong(
-                f"`{text}` is not a form of ring values", "zero, sum, unbox or first", self.at - 1
+                f"`{text}` is not a form of ring values",
+                "zero, sum, unbox, first or window",
+                self.at - 1,
             )
         return self.reference("a ring value", lambda t: not ty.is_key(t))
 
@@ -284,6 +290,20 @@ class _Parser(Literals):
             return (constant.value, self.directions())
         self.take(";")
         return (float(constant.value), self.either("asc", "desc"))
+
+    def window_params(self) -> tuple[Any, ...]:
+        """(columns); asc nulls first; ...; row_number(): int; ..."""
+        names = tuple(self.listed("(", lambda: self.name("column"), ")"))
+        directions: list[tuple[bool, bool]] = []
+        windows: list[Window] = []
+        while self.accept(";"):
+            if self.sees("asc", "desc"):
+                descending = self.either("asc", "desc")
+                self.take("nulls")
+                directions.append((descending, self.either("first", "last")))
+            else:
+                windows.append(read_window(self))
+        return tuple(directions), tuple(windows), names
 
     def either(self, no: str, yes: str) -> bool:
         """Which of two words is here."""

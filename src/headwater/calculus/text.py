@@ -278,6 +278,10 @@ def _params(name: str, params: tuple[Any, ...]) -> str:
         case "first":
             limit, offset, directions = params
             shown = [str(limit).lower(), str(offset), *map(_direction, directions)]
+        case "window":
+            directions, windows, names = params
+            columns = ", ".join(map(field_name, names))
+            shown = [f"({columns})", *map(_direction, directions), *(w.text() for w in windows)]
         case "listagg":
             shown = [literal(params[0], STRING), *map(_direction, params[1])]
         case "mode":
@@ -313,7 +317,7 @@ def _is_key_term(term: Term) -> bool:
             fields = dict(getattr(getattr(inner, "type", None), "fields", ()))
             return is_key(fields[name]) if name in fields else _is_key_term(inner)
         case Answer(name):
-            return name != "first"
+            return name not in ("first", "window")
         case Let(_, _, body):
             return _is_key_term(body)
         case _:

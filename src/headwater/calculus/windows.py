@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from calendar import monthrange
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any, Literal, TypeAlias
@@ -107,6 +107,11 @@ class Window:
         if self.frame is not None:
             out += f" {self.frame.unit} {_bound(self.frame.start)} to {_bound(self.frame.end)}"
         return f"{out}: {self.returns}"
+
+    def over(self, names: Mapping[str, str]) -> Window:
+        """The same with columns under other names."""
+        default = None if self.default is None else names[self.default]
+        return replace(self, arguments=tuple(names[a] for a in self.arguments), default=default)
 
     @staticmethod
     def parse(written: str) -> Window:

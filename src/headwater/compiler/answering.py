@@ -118,8 +118,7 @@ class Answering:
             if place is None:
                 for r, c in zip(ring, column, strict=True):
                     r.append(c)
-                assert not is_key(t)
-                rings.append(t)
+                rings.append(t)  # type: ignore[arg-type]
                 place = len(rings) - 1
             self.columns[Field(self.v, n) if product else self.v] = f"r{place}"
         self._bags()
@@ -191,7 +190,8 @@ class Answering:
         bag = self._kept(
             rows,
             [_flat(order_type)[i] for i in apart] + types,
-            order=[(p, *d) for p, d in zip(places, directions, strict=True)],
+            order=[(p, *d) for p, d in zip(places, directions, strict=True)]
+            or [(width, False, False)],
             note="the rows of a group, in order",
         )
         row = tuple((f"k{width + i}", f"x{i}") for i in range(len(types)))
@@ -201,7 +201,8 @@ class Answering:
             limit, offset, _ = answer.params
             self.ranked = Ranked(bag, order, row, limit, offset)
         else:
-            windows = tuple((f"w{i}", w) for i, w in enumerate(answer.params[1]))
+            given = dict(zip(answer.params[2], (n for _, n in row), strict=True))
+            windows = tuple((f"w{i}", w.over(given)) for i, w in enumerate(answer.params[1]))
             self.ranked = Ranked(bag, order, row, None, 0, windows)
             of = Field(x, "row")
             for n, _ in windows:

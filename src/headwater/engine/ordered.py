@@ -10,6 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.compiler.program import FromBag, Ranked
+from headwater.engine.bags import COUNT, answer
+from headwater.engine.types import arrow_type
+from headwater.engine.windows import evaluate
 from headwater.state.arrangement import INDEX, Arrangement
 from headwater.state.keys import Ints
 from headwater.state.ordered import first_k, last_k
@@ -30,27 +33,52 @@ def from_bag(at: Arrangement, b: FromBag, keys: pa.Table) -> pa.Array:
         places = np.full(keys.num_rows, -1, np.int64)
         places[index[::-1]] = np.arange(len(index), dtype=np.int64)[::-1]
         return column(found, b.items[item]).take(pa.array(places, mask=places < 0))
-    raise NotImplementedError(b.function)
+    found = first_k(at, keys, ALL)
+    names = {f"i{i}": column(found, n) for i, n in enumerate(b.items)}
+    table = pa.table({**names, COUNT: column(found, at.spec.count)})
+    groups = np.asarray(column(found, INDEX))
+    return answer(b.function, b.params, table, groups, keys.num_rows, arrow_type(b.type))
 
 
 def ranked(
     at: Arrangement, r: Ranked, keys: pa.Table
 ) -> tuple[Ints, dict[str, pa.Array], pa.Array]:
     """The rows of groups: which group, their columns, and how often each is there."""
-    most = ALL if r.limit is None else r.limit + r.offset
-    found = first_k(at, keys, most)
+    found = first_k(at, keys, ALL if r.limit is None else r.limit + r.offset)
     group = np.asarray(column(found, INDEX))
     counts = np.maximum(np.asarray(column(found, at.spec.count)), 0)
     if r.windows:
-        raise NotImplementedError
+        return _windowed(at, r, found, group, counts)
     if r.limit is not None or r.offset:
-        # The position of an entry's first row in its group, and what of it lies between offset and limit.
-        ends = np.cumsum(counts)
-        starts = ends - counts
-        first = np.searchsorted(group, group, "left")
-        position = starts - starts[first] if len(starts) else starts
-        stop = position + counts if r.limit is None else np.minimum(position + counts, most)
-        counts = np.maximum(stop - np.maximum(position, r.offset), 0)
+        counts = _between(group, counts, r.offset, r.limit)
     kept = np.flatnonzero(counts)
     found = found.take(pa.array(kept))
     return group[kept], {n: column(found, c) for c, n in r.row}, pa.array(counts[kept])
+
+
+def _between(group: Ints, counts: Ints, offset: int, limit: int | None) -> Ints:
+    """Of how many rows an entry has in its group, how many lie between an offset and a limit."""
+    if not len(group):
+        return counts
+    ends = np.cumsum(counts)
+    starts = ends - counts
+    position = starts - starts[np.searchsorted(group, group, "left")]
+    stop = position + counts if limit is None else np.minimum(position + counts, offset + limit)
+    return np.asarray(np.maximum(stop - np.maximum(position, offset), 0))
+
+
+def _windowed(
+    at: Arrangement, r: Ranked, found: pa.Table, group: Ints, counts: Ints
+) -> tuple[Ints, dict[str, pa.Array], pa.Array]:
+    """All rows of groups with their windows' values, each as often as it is there."""
+    each = pa.array(np.repeat(np.arange(len(group)), counts))
+    found = found.take(each)
+    group = group[np.asarray(each)]
+    rows = {n: column(found, c) for c, n in r.row}
+    order = {f"o{i}": column(found, c) for i, c in enumerate(r.order)}
+    directions = [(o.descending, o.nulls_last) for o in at.spec.order][: len(order)]
+    functions = [w for _, w in r.windows]
+    table = pa.table({**rows, **order})
+    values = evaluate(table, group, list(order), directions, functions)
+    windows = {n: v for (n, _), v in zip(r.windows, values, strict=True)}
+    return group, rows | windows, pa.array(np.ones(len(group), np.int64))

@@ -117,8 +117,20 @@ def is_aggregate(e: exp.Expr) -> bool:
 
 
 def aggregates(e: exp.Expr) -> Iterator[exp.Expr]:
-    """The aggregates of an expression, outermost, leaving out those of subqueries and windows."""
-    if isinstance(e, (exp.Query, exp.Window)):
+    """The aggregates of an expression, outermost, leaving out those of subqueries and windows themselves."""
+    if isinstance(e, exp.Query):
+        return
+    if isinstance(
+        e, exp.Window
+    ):  # its function is none, but what the function is given may have some
+        function = e.this
+        while isinstance(function, (*WRAPPERS, exp.IgnoreNulls, exp.RespectNulls)):
+            function = function.this
+        for child in (*function.iter_expressions(), *e.iter_expressions()):
+            if child is not e.this:
+                yield from aggregates(child)
+        if isinstance(e.this, exp.Filter):
+            yield from aggregates(e.this.expression)
         return
     if is_aggregate(e):
         yield e

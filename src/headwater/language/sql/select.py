@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from headwater.calculus.terms import Record, Sng, Term
+from headwater.calculus.terms import Record, Sng, Term, Times
 from headwater.errors import QueryError, UnknownName
 from headwater.language.build import ONE
 from headwater.language.sql.aggregate import Grouping, aggregates
@@ -14,6 +14,7 @@ from headwater.language.sql.expressions import Expressions
 from headwater.language.sql.grouping_sets import Sets, has_sets
 from headwater.language.sql.joins import FromClause
 from headwater.language.sql.scope import Scope
+from headwater.language.sql.windows import Windows
 
 if TYPE_CHECKING:
     from headwater.language.sql.reader import Reader
@@ -75,14 +76,6 @@ class Select:
         return self._plain()
 
     def _refusals(self) -> None:
-        for name, reason, hint in (
-            ("qualify", "WINDOW_FUNCTION", "filter in a query around this one"),
-            ("windows", "WINDOW_FUNCTION", "aggregate per group and join"),
-        ):
-            if self.node.args.get(name):
-                clause = self.node.args[name]
-                at = clause[0] if isinstance(clause, list) else clause
-                raise self.reader.refuse(reason, f"{name.upper()} is not maintained yet", at, hint)
         distinct = self.node.args.get("distinct")
         if distinct is not None and distinct.args.get("on"):
             raise self.reader.refuse(
@@ -169,6 +162,7 @@ class Select:
 
     def _plain(self) -> Term:
         expressions = Expressions(self.reader, self.scope)
+        expressions.windows = Windows(self.reader, self.node)
         items = self._items(expressions)
         output = Record(tuple(items))
         return self._finished(output, [t for _, t in items], expressions, self.rows.collect)
@@ -176,12 +170,15 @@ class Select:
     def _grouped(self, group: exp.Group | None, having: exp.Expr | None) -> Term:
         aliases = {x.alias.lower(): x.unalias() for x in self.node.expressions if x.alias}
         grouping = self._grouping(group, aliases)
-        order = self.node.args.get("order")
-        for e in (*self.node.expressions, having, order):
+        order, qualify = (self.node.args.get(n) for n in ("order", "qualify"))
+        for e in (*self.node.expressions, having, order, qualify):
             if e is not None:
                 grouping.gather(e)
+        for w in self.node.args.get("windows") or []:
+            grouping.gather(w)
         grouping.close()
         expressions = Expressions(self.reader, self.scope, grouping)
+        expressions.windows = Windows(self.reader, self.node)
         items = self._items(expressions)
         expressions.aliases.update(aliases)
         conditions = expressions.factors(having.this) if having is not None else []
@@ -227,9 +224,17 @@ class Select:
         return rows.key(e)
 
     def _finished(
-        self, output: Record, columns: list[Term], expressions: Expressions, collect: Any
+        self, output: Record, columns: list[Term], expressions: Expressions, rows: Any
     ) -> Term:
-        """DISTINCT, then ORDER BY and LIMIT."""
+        """Windows and QUALIFY, then DISTINCT, then ORDER BY and LIMIT."""
+        windows = expressions.windows
+        assert windows is not None
+        qualify = self.node.args.get("qualify")
+        tests = expressions.factors(qualify.this) if qualify is not None else []
+
+        def collect(body: Term) -> Term:
+            return windows.collect(rows, Times((*tests, body)) if tests else body)
+
         if self.node.args.get("distinct"):
             bag = self.reader.distinct(collect(Sng(output, ONE)))
             return self.reader.ordered_rows(bag, self.node, self.names)
