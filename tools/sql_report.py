@@ -16,48 +16,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from headwater import Database
-from headwater.compiler.program import Lookup, Stratum
-from headwater.explain import maps_of
+from headwater.explain import cost_class
 from retail.corpus import Query, read
 from retail.play import Spark, Verdict, play
 from spark_session import session
 
 KEPT = Path(__file__).parent.parent / "build" / "retail" / "answers.pickle"
-COSTS = ("change", "group", "scan", "all")
-"""What a changed row makes one look at: entries by key, a whole group, a whole map, or all inputs anew."""
-
-
-def cost_class(db: Database, name: str) -> str:
-    """The dearest thing that a changed row does to a view, one of `COSTS`."""
-    program = db.compiler.program
-    view = program.views[name]
-    if view.strategy == "recompute":
-        return "all"
-    found = {"change"}
-    maps = maps_of(db.compiler, view)
-    for m in maps:
-        for relation in m.reads:
-            for statement in db.compiler.maps.statements(m, {relation}):
-                for step in statement.steps:
-                    if isinstance(step, Lookup) and not step.change and not step.keys:
-                        # A map without a key has one entry: to read it is no scan.
-                        found.add("scan" if program.maps[step.into].key else "change")
-    for stratum in program.strata.values():
-        if all(m in maps for m in stratum.maps):
-            found.add(_stratum_class(stratum))
-    return max(found, key=COSTS.index)
-
-
-def _stratum_class(stratum: Stratum) -> str:
-    """What answering a touched group reads: its own entry and ends of ordered bags, or whole bags."""
-    known = [stratum.group, *(d.map for d in stratum.distinct), *(e.map for e in stratum.extremes)]
-    whole = [m for m in stratum.maps if m not in known and m != stratum.answers]
-    if type(stratum) is Stratum and not whole:
-        return "change"
-    return "group" if all(m.lookup for m in whole) else "scan"
-
-
 # --- the table ----------------------------------------------------------------------------------------------------
 
 HEAD = ("", "queries", "right", "refused", "wrong", "cost class")

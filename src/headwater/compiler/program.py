@@ -121,6 +121,10 @@ class Distinct:
     """Whether it counts the values; else it adds them."""
 
 
+ENDS = ("min", "max", "min_by", "max_by")
+"""Functions of a bag that one end of it says."""
+
+
 @dataclass(frozen=True)
 class FromBag:
     """A component that is answered from a bag in order: from the near end of it, or from all of it.

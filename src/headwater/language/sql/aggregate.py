@@ -207,6 +207,8 @@ class Grouping:
                 return lambda v: Box(v(counted))
             case "count":
                 return total(lambda _: ONE)
+            case "count_if" if distinct:
+                return total(lambda parts: Pred(parts[0]))
             case "count_if":
                 test = self._component(Times((*where, Pred(args[0]))))
                 return lambda v: Box(v(test))

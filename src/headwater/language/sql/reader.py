@@ -58,6 +58,8 @@ E = TypeVar("E", bound=HeadwaterError)
 SPARK = sqlglot.Dialect.get_or_raise("spark")
 STRING = next(t.token_type for t in SPARK.tokenize("''"))
 
+ALL_OF = [(t.token_type, t.text) for t in SPARK.tokenize("SELECT * FROM")]
+BEGINS_A_QUERY = {"L_PAREN", "UNION", "EXCEPT", "INTERSECT", "ALL", "DISTINCT"}
 ENDS_A_LIST = {"FROM", "WHERE", "GROUP_BY", "HAVING", "ORDER_BY", "LIMIT", "UNION", "R_PAREN"}
 
 
@@ -103,6 +105,21 @@ class Reader:
                     before.start,
                     token.end,
                 )
+            else:
+                out.append(token)
+        return self._with_tables(out)
+
+    def _with_tables(self, tokens: list[Any]) -> list[Any]:
+        """TABLE t as SELECT * FROM t, which sqlglot does not read as a query."""
+        out: list[Any] = []
+        for i, token in enumerate(tokens):
+            begins = not out or out[-1].token_type.name in BEGINS_A_QUERY
+            named = i + 1 < len(tokens) and tokens[i + 1].token_type.name in ("VAR", "IDENTIFIER")
+            if token.text.upper() == "TABLE" and begins and named:
+                out += [
+                    type(token)(k, t, token.line, token.col, token.start, token.end)
+                    for k, t in ALL_OF
+                ]
             else:
                 out.append(token)
         return out
@@ -307,6 +324,10 @@ class Reader:
             [scope.key(x) for x in (r.expressions if isinstance(r, exp.Tuple) else [r])]
             for r in node.expressions
         ]
+        for given, row in zip(node.expressions, rows, strict=True):
+            if len(row) != len(rows[0]):
+                what = f"a row of {len(row)} values after one of {len(rows[0])}"
+                raise self.error(QueryError, what, given, hint="give all rows the same columns")
         names = [f"col{i + 1}" for i in range(len(rows[0]))]
         out: Term | None = None
         for row in rows:

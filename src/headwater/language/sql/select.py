@@ -13,7 +13,7 @@ from headwater.language.sql.aggregate import Grouping, aggregates
 from headwater.language.sql.expressions import Expressions
 from headwater.language.sql.grouping_sets import Sets, has_sets
 from headwater.language.sql.joins import FromClause
-from headwater.language.sql.scope import Scope
+from headwater.language.sql.scope import Rows, Scope
 from headwater.language.sql.windows import Windows
 
 if TYPE_CHECKING:
@@ -36,6 +36,9 @@ def order_keys(
     expressions.outputs = {n.lower(): c for n, c in zip(names, columns, strict=True)}
     for item in order.expressions if order is not None else []:
         e = item.this
+        if isinstance(e, exp.Var) and e.name.upper() == "ALL":  # ORDER BY ALL: by every column
+            direction = (bool(item.args.get("desc")), not item.args.get("nulls_first"))
+            return list(columns), [direction] * len(columns)
         if isinstance(e, exp.Literal) and e.is_int:
             position = int(e.this)
             if not 1 <= position <= len(columns):
@@ -52,13 +55,15 @@ def order_keys(
 class Select:
     """One SELECT."""
 
-    def __init__(self, reader: Reader, node: exp.Select, parent: Scope | None):
-        self.reader, self.node, self.parent = reader, node, parent
+    def __init__(
+        self, reader: Reader, node: exp.Select, parent: Scope | None, rows: Rows | None = None
+    ):
+        self.reader, self.node, self.parent, self.given = reader, node, parent, rows
 
     def read(self) -> Term:
         """FROM, WHERE, then grouped or not, then DISTINCT and LIMIT."""
         self._refusals()
-        self.rows = FromClause(self.reader, self.parent).read(self.node)
+        self.rows = self.given or FromClause(self.reader, self.parent).read(self.node)
         self.scope = Scope(self.rows, self.parent)
         where = self.node.args.get("where")
         if where is not None:
@@ -70,9 +75,8 @@ class Select:
         searched = [*listed, *([ordered] if ordered is not None else [])]
         if group is not None or any(next(aggregates(e), None) is not None for e in searched):
             return self._grouped(group, having)
-        if having is not None:
-            what = "HAVING without groups or aggregates"
-            raise self.reader.error(QueryError, what, having, hint="use WHERE")
+        if having is not None:  # without groups it is a condition on all rows as one group
+            return self._grouped(None, having)
         return self._plain()
 
     def _refusals(self) -> None:
@@ -126,8 +130,18 @@ class Select:
             raise self.reader.error(QueryError, "* in a grouped query", e, hint="name the columns")
         if not self.rows.sources:
             raise self.reader.error(QueryError, "* without a FROM clause", e)
-        left_out = {c.name.lower() for c in e.args.get("except_") or e.args.get("except") or []}
-        return [(n, t) for n, t in self.scope.star() if n.lower() not in left_out]
+        return self._without(e, list(self.scope.star()))
+
+    def _without(self, star: exp.Star, items: list[tuple[str, Term]]) -> list[tuple[str, Term]]:
+        """The columns of a star without those that EXCEPT names."""
+        named = star.args.get("except_") or star.args.get("except") or []
+        known = {n.lower() for n, _ in items}
+        for c in named:
+            if c.name.lower() not in known:
+                hint = f"columns: {', '.join(n for n, _ in items)}"
+                raise self.reader.error(UnknownName, f"unknown column `{c.name}`", c, hint=hint)
+        left_out = {c.name.lower() for c in named}
+        return [(n, t) for n, t in items if n.lower() not in left_out]
 
     def _table_star(self, e: exp.Column, expressions: Expressions) -> list[tuple[str, Term]]:
         source = self.scope.source(e.table)
@@ -138,7 +152,9 @@ class Select:
             )
         if expressions.grouping is not None:
             raise self.reader.error(QueryError, "* in a grouped query", e, hint="name the columns")
-        return [(n, t) for n in source.columns() if (t := source.column(n)) is not None]
+        items = [(n, t) for n in source.columns() if (t := source.column(n)) is not None]
+        assert isinstance(e.this, exp.Star)
+        return self._without(e.this, items)
 
     def _unique(self, items: list[tuple[str, Term]]) -> list[tuple[str, Term]]:
         """Output columns have different names, unless nobody can name them."""
@@ -195,7 +211,8 @@ class Select:
         if group is None or not has_sets(group):
             keys = [self._group_key(e, aliases) for e in self._group_items(group)]
             different = list(dict.fromkeys(keys))
-            return Grouping(self.reader, self.rows, self.scope, different, group is not None)
+            none = group is None or (bool(group.args.get("all")) and not keys)
+            return Grouping(self.reader, self.rows, self.scope, different, not none)
         sets = Sets(self.reader, group, lambda e: self._group_key(e, aliases))
         if not sets.terms:  # GROUPING SETS (()) is a global aggregate
             return Grouping(self.reader, self.rows, self.scope, [], False)
