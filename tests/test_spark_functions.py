@@ -147,6 +147,7 @@ def check(db: hw.Database, spark: Any, rows: list[Row], queries: dict[str, str])
     spark.createDataFrame(table(rows)).createOrReplaceTempView("t")
     for name, query in queries.items():
         expected = spark.sql(query)
+        expected.createOrReplaceTempView(name)
         found = db[name].snapshot()
         assert found.schema.simpleString() == expected.schema.simpleString(), name
         a, b = counted(found.toArrow()), counted(expected.toArrow())
@@ -191,6 +192,12 @@ def test_anywhere_in_a_query(db: hw.Database, spark: Any) -> None:
         "unions": "SELECT md5(s) AS v FROM t UNION ALL SELECT sha1(s) FROM t WHERE id > 2",
         "struct_field": "SELECT id, p.a AS a FROM (SELECT id, from_json(j, 'a INT, b ARRAY<INT>') AS p FROM t)",
         "records": "SELECT id, from_json(j, 'a INT, z STRING') AS p FROM t",
+        "lists": "SELECT id, split(s, ',') AS p, array(n, id) AS q, array(struct(n, s)) AS r FROM t",
+        "by_list": "SELECT split(s, '') AS p, count(*) AS n FROM t GROUP BY split(s, '')",
+        "of_lists": "SELECT id, p[0] AS a, size(p) AS n FROM (SELECT id, split(s, ',') AS p FROM t WHERE s > '')",
+        "distinct_lists": "SELECT DISTINCT transform(split(s, ','), x -> upper(x)) AS p FROM t",
+        "joined_lists": "SELECT a.id, b.id AS other FROM t a JOIN t b ON split(a.s, ',') = split(b.s, ',')",
+        "over_view": "SELECT id, array_join(p, '|') AS p, q[1] AS q, r[0].s AS r FROM lists",
         "filtered_sum": "SELECT f, sum(n) FILTER (WHERE s LIKE ANY ('a%', '%c')) AS v FROM t GROUP BY f",
     }
     through_increments(db, spark, queries)

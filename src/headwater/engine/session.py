@@ -223,9 +223,17 @@ def quoted(name: str) -> str:
 
 def plain(table: pa.Table) -> pa.Table:
     """A table with the types that Spark reads, in one piece: after two empty ones Spark reads no more."""
-    small = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
-    schema = pa.schema([(f.name, small.get(f.type, f.type)) for f in table.schema])
+    schema = pa.schema([(f.name, _small(f.type)) for f in table.schema])
     return (table if schema == table.schema else table.cast(schema)).combine_chunks()
+
+
+def _small(t: pa.DataType) -> pa.DataType:
+    """A type with 32-bit offsets throughout."""
+    if pa.types.is_large_list(t) or pa.types.is_list(t):
+        return pa.list_(_small(t.value_type))
+    if pa.types.is_struct(t):
+        return pa.struct([(f.name, _small(f.type)) for f in t])
+    return {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}.get(t, t)
 
 
 def local_frame(session: SparkSession, table: pa.Table) -> DataFrame:
