@@ -45,6 +45,11 @@ class Asking:
         self.session = session
         self._told: dict[tuple[str, tuple[KeyType, ...]], Told] = {}
 
+    @property
+    def zone(self) -> str:
+        """The time zone in which text is read as an instant."""
+        return self.session.zone
+
     def __call__(self, template: str, types: tuple[KeyType, ...]) -> Told:
         """What Spark says of a template over columns of the given types."""
         if (template, types) not in self._told:

@@ -27,6 +27,7 @@ from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.errors import PySparkException, PySparkRuntimeError
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from headwater.compiler.program import Bind, Filter
 from headwater.engine import vector
@@ -239,8 +240,13 @@ def _small(t: pa.DataType) -> pa.DataType:
 def local_frame(session: SparkSession, table: pa.Table) -> DataFrame:
     """A local table as a DataFrame of a session; the active session stays what it was."""
     before = SparkSession.getActiveSession()
+    given = plain(table)
     try:
-        return session.createDataFrame(plain(table))
+        if any(pa.types.is_timestamp(f.type) and f.type.tz is None for f in given.schema):
+            # By itself Spark takes a time without a zone for an instant.
+            schema = from_arrow_schema(given.schema, prefer_timestamp_ntz=True)
+            return session.createDataFrame(given, schema)
+        return session.createDataFrame(given)
     finally:  # `createDataFrame` makes its session the active one, and nothing public takes that back
         if before is not None and before is not session:
             SparkSession._activeSession = before

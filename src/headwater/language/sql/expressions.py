@@ -35,6 +35,7 @@ from headwater.calculus.types import (
     INTEGER,
     INTEGRAL,
     STRING,
+    TIMESTAMP,
     VOID,
     Base,
     Boxed,
@@ -313,8 +314,16 @@ class Expressions:
                 e,
                 hint="cast the operands to a common type",
             )
+        self._not_zoned(e, terms, common)
         keep = keep_integral and _integral(common)
         return tuple(t if keep and _integral(type_of(t)) else cast_to(t, common) for t in terms)
+
+    def _not_zoned(self, e: exp.Expr, terms: tuple[Term, ...], target: KeyType) -> None:
+        """Leaves it to Spark to read a constant as an instant where the zone is not that of the calculus."""
+        zone = "UTC" if self.reader.ask is None else self.reader.ask.zone
+        constant = any(isinstance(t, Const) and type_of(t) not in (TIMESTAMP, VOID) for t in terms)
+        if target == TIMESTAMP and constant and zone not in ("UTC", "Etc/UTC", "Z", "GMT"):
+            self._unsupported(e)
 
     def _arithmetic(self, op: str, e: exp.Expr) -> Term:
         if isinstance(e.expression, exp.Interval):
@@ -456,6 +465,7 @@ class Expressions:
     def _cast(self, e: exp.Cast) -> Term:
         target = type_of_ddl(e.to)
         inner = self.key(e.this)
+        self._not_zoned(e, (inner,), target)
         if isinstance(e.this, exp.Literal) and e.this.is_string and target != STRING:
             try:
                 return Const(SCALARS["cast"].apply(target, (STRING,), e.this.this), target)

@@ -13,9 +13,9 @@ hand such an expression is refused. The variables of a lambda are no columns and
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from sqlglot import exp
 
@@ -48,8 +48,14 @@ class Told:
     routine: str = ""
 
 
-Ask = Callable[[str, tuple[KeyType, ...]], Told]
-"""Asks Spark about a template over columns of the given types."""
+class Ask(Protocol):
+    """Asks Spark about a template over columns of the given types."""
+
+    def __call__(self, template: str, types: tuple[KeyType, ...]) -> Told: ...
+
+    @property
+    def zone(self) -> str:
+        """The time zone in which text is read as an instant."""
 
 
 class Unread(Exception):
