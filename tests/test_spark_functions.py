@@ -6,6 +6,7 @@ column; two increments add and take away.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import date, datetime
@@ -17,6 +18,7 @@ import pyarrow as pa
 import pytest
 
 import headwater as hw
+from headwater.errors import EngineError, NotIncremental, QueryError, TypeMismatch, UnknownName
 from spark_session import session
 
 pytestmark = pytest.mark.spark
@@ -144,9 +146,10 @@ def db(tmp_path: Path, spark: Any) -> Iterator[hw.Database]:
 
 def check(db: hw.Database, spark: Any, rows: list[Row], queries: dict[str, str]) -> None:
     """Every view is what Spark answers to its query over the rows, with the same types."""
-    spark.createDataFrame(table(rows)).createOrReplaceTempView("t")
+    spark.createDataFrame(table(rows), SCHEMA).createOrReplaceTempView("t")
     for name, query in queries.items():
         expected = spark.sql(query)
+        expected.createOrReplaceTempView(name)
         found = db[name].snapshot()
         assert found.schema.simpleString() == expected.schema.simpleString(), name
         a, b = counted(found.toArrow()), counted(expected.toArrow())
@@ -154,11 +157,10 @@ def check(db: hw.Database, spark: Any, rows: list[Row], queries: dict[str, str])
 
 
 def through_increments(db: hw.Database, spark: Any, queries: dict[str, str]) -> None:
-    """Views defined over some rows, then more rows, then fewer, are checked after each."""
+    """Views defined over some rows are checked after more rows, and after fewer."""
     db.apply({"t": table(ROWS)})
     for name, query in queries.items():
         db.view(name, query)
-    check(db, spark, ROWS, queries)
     db.apply({"t": table(MORE)})
     check(db, spark, [*ROWS, *MORE], queries)
     db.apply({"t": table([ROWS[0], ROWS[1], MORE[0]], -1)})
@@ -191,6 +193,120 @@ def test_anywhere_in_a_query(db: hw.Database, spark: Any) -> None:
         "unions": "SELECT md5(s) AS v FROM t UNION ALL SELECT sha1(s) FROM t WHERE id > 2",
         "struct_field": "SELECT id, p.a AS a FROM (SELECT id, from_json(j, 'a INT, b ARRAY<INT>') AS p FROM t)",
         "records": "SELECT id, from_json(j, 'a INT, z STRING') AS p FROM t",
+        "lists": "SELECT id, split(s, ',') AS p, array(n, id) AS q, array(struct(n, s)) AS r FROM t",
+        "by_list": "SELECT split(s, '') AS p, count(*) AS n FROM t GROUP BY split(s, '')",
+        "of_lists": "SELECT id, p[0] AS a, size(p) AS n FROM (SELECT id, split(s, ',') AS p FROM t WHERE s > '')",
+        "distinct_lists": "SELECT DISTINCT transform(split(s, ','), x -> upper(x)) AS p FROM t",
+        "joined_lists": "SELECT a.id, b.id AS other FROM t a JOIN t b ON split(a.s, ',') = split(b.s, ',')",
+        "over_view": "SELECT id, array_join(p, '|') AS p, q[1] AS q, r[0].s AS r FROM lists",
         "filtered_sum": "SELECT f, sum(n) FILTER (WHERE s LIKE ANY ('a%', '%c')) AS v FROM t GROUP BY f",
     }
     through_increments(db, spark, queries)
+
+
+def test_another_time_zone(tmp_path: Path, spark: Any) -> None:
+    """Text is an instant in the zone of the session that the database was made with."""
+    there = spark.newSession()
+    there.conf.set("spark.sql.session.timeZone", "America/New_York")
+    query = (
+        "SELECT id, ts > TIMESTAMP'2024-02-29 09:00:00' AS a, ts < '2024-02-29 08:20' AS b, hour(ts) AS h,"
+        " date_trunc('day', ts) AS t, CAST(ts AS STRING) AS s, ts >= DATE'2024-02-29' AS d,"
+        " date_format(tn, 'HH') AS n, to_timestamp('2024-01-02 03:04:05') AS c FROM t"
+    )
+    with hw.open(tmp_path / "db", there) as db:
+        db.source("t", SCHEMA)
+        db.view("v", query)
+        db.apply({"t": table(ROWS)})
+        check(db, there, ROWS, {"v": query})
+
+
+def test_names_are_kept(tmp_path: Path, spark: Any) -> None:
+    """A view is the same after the database is opened again, and its braces and quotes are."""
+    query = (
+        "SELECT id, concat(s, '{0}`', md5(\"it's\")) AS v, get(split(s, '[{,}]'), 0) AS w FROM t"
+    )
+    with hw.open(tmp_path / "db", spark) as db:
+        db.source("t", SCHEMA)
+        db.view("v", query)
+        db.apply({"t": table(ROWS)})
+    with hw.open(tmp_path / "db", spark) as db:
+        db.apply({"t": table(MORE)})
+        check(db, spark, [*ROWS, *MORE], {"v": query})
+        db.verify()
+
+
+@hw.function(returns="STRING")
+def shouted_for_spark_functions(text: str | None) -> str | None:
+    return None if text is None else text.upper() + "!"
+
+
+def test_functions_of_ours_and_of_the_session(db: hw.Database, spark: Any) -> None:
+    """A registered function may stand inside of what Spark evaluates; one of the session is refused."""
+    db.view("v", "SELECT id, md5(shouted_for_spark_functions(s)) AS h FROM t")
+    db.apply({"t": table(ROWS)})
+    spark.createDataFrame(table(ROWS)).createOrReplaceTempView("t")
+    expected = spark.sql(
+        "SELECT id, md5(concat(upper(s), '!')) AS h FROM t WHERE s NOT LIKE '%ß%'"
+    ).toArrow()
+    found = db["v"].snapshot().where("id <> 2").toArrow()
+    assert counted(expected) <= counted(found)
+    spark.udf.register("only_in_the_session", lambda x: x, "string")
+    try:
+        with pytest.raises(NotIncremental, match="USER_FUNCTION") as error:
+            db.view("w", "SELECT hex(only_in_the_session(s)) AS x FROM t")
+    finally:
+        spark.sql("DROP TEMPORARY FUNCTION only_in_the_session")
+    assert "headwater.function" in str(error.value)
+
+
+def test_an_error_of_the_data_loses_nothing(db: hw.Database, spark: Any) -> None:
+    """A row for which Spark raises is an error of `apply`; the row can be left out, and all goes on."""
+    query = "SELECT id, split(s, ',')[2] AS v FROM t WHERE s LIKE '%,%'"
+    db.view("v", query)
+    db.apply({"t": table(ROWS)})
+    version = db.version
+    bad = ("p,q", *[None] * 6)
+    with pytest.raises(EngineError, match="INVALID_ARRAY_INDEX"):
+        db.apply({"t": table([(9, 1, 1.0, None, *bad)])})
+    assert db.version == version
+    db.apply({"t": table(MORE)})
+    check(db, spark, [*ROWS, *MORE], {"v": query})
+
+
+REFUSED = (
+    (NotIncremental, "NON_DETERMINISTIC", "shuffle(split(s, ','))[0]"),
+    (NotIncremental, "NON_DETERMINISTIC", "aes_encrypt(s, '0000111122223333')"),
+    (NotIncremental, "TIME_OF_DAY", "date_format(now(), 'yyyy')"),
+    (NotIncremental, "TIME_OF_DAY", "months_between(current_date, d)"),
+    (NotIncremental, "TIME_OF_DAY", "unix_timestamp()"),
+    (NotIncremental, "TIME_OF_DAY", "dayname(DATE 'today')"),
+    (NotIncremental, "SESSION", "md5(current_user())"),
+    (NotIncremental, "SESSION", "hex(version())"),
+    (NotIncremental, "SIDE_EFFECT", "coalesce(split(s, ',')[0], raise_error('none'))"),
+    (NotIncremental, "SIDE_EFFECT", "reflect('java.util.UUID', 'randomUUID')"),
+    (NotIncremental, "TIME_WINDOW", "window(ts, '1 day').start"),
+    (NotIncremental, "NESTED", "map(s, n)"),
+    (NotIncremental, "NESTED", "d - DATE'2024-01-01'"),
+    (NotIncremental, "NESTED", "s COLLATE UTF8_LCASE"),
+    (NotIncremental, "WINDOW_FUNCTION", "hex(row_number() OVER (ORDER BY id))"),
+    (QueryError, "is no scalar", "kll_sketch_agg_bigint(n)"),
+    (QueryError, "is no scalar", "hex(stack(2, 1, 2))"),
+    (UnknownName, "the function `nosuch` is not known", "hex(nosuch(n))"),
+    (UnknownName, "unknown column `nocol`", "transform(split(s, ','), x -> x || nocol)[0]"),
+    (TypeMismatch, 'however "s" has the type "STRING"', "array_join(s, ',')"),
+    (TypeMismatch, "cannot be computed", "upper(split(s, ','))"),
+)
+
+
+@pytest.mark.parametrize(("kind", "says", "expression"), REFUSED, ids=[e for _, _, e in REFUSED])
+def test_refused(shared: hw.Database, kind: type[Exception], says: str, expression: str) -> None:
+    with pytest.raises(kind, match=re.escape(says)) as error:
+        shared.view("v", f"SELECT {expression} AS x FROM t")
+    assert type(error.value) is kind and error.value.span is not None  # type: ignore[attr-defined]
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: Any, spark: Any) -> Iterator[hw.Database]:
+    with hw.open(tmp_path_factory.mktemp("refused") / "db", spark) as made:
+        made.source("t", SCHEMA)
+        yield made

@@ -15,7 +15,7 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import types as st
 
 from headwater.calculus import types as ty
-from headwater.calculus.types import Boxed, KeyType, RecordType, bag
+from headwater.calculus.types import KeyType, ListType, RecordType
 from headwater.compiler.scalar import spark_type
 from headwater.engine.session import Session, telling
 from headwater.language.sql.opaque import Told
@@ -44,6 +44,11 @@ class Asking:
     def __init__(self, session: Session):
         self.session = session
         self._told: dict[tuple[str, tuple[KeyType, ...]], Told] = {}
+
+    @property
+    def zone(self) -> str:
+        """The time zone in which text is read as an instant."""
+        return self.session.zone
 
     def __call__(self, template: str, types: tuple[KeyType, ...]) -> Told:
         """What Spark says of a template over columns of the given types."""
@@ -91,7 +96,7 @@ def _quiet() -> Iterator[None]:
 
 
 def key_type(t: st.DataType) -> KeyType | None:
-    """A type of Spark as a key type, an array as a boxed bag; None where there is none."""
+    """A type of Spark as a key type; None where there is none."""
     if isinstance(t, st.DecimalType):
         return ty.decimal(t.precision, t.scale)
     if isinstance(t, st.StructType):
@@ -101,7 +106,7 @@ def key_type(t: st.DataType) -> KeyType | None:
         return RecordType(known) if known and len(names) == len(fields) else None
     if isinstance(t, st.ArrayType):
         element = key_type(t.elementType)
-        return None if element is None else Boxed(bag(element))
+        return None if element is None else ListType(element)
     if type(t) is st.StringType:  # with its own collation, two strings that differ may be equal
         return ty.STRING if t.simpleString() == "string" else None
     return _SCALARS.get(type(t))

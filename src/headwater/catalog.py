@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from headwater.calculus.parse import parse
+from headwater.calculus.parse import parse, parse_type
 from headwater.calculus.terms import Call, Field, For, Num, Record, Rel, Sng, Term, Var, subterms
 from headwater.calculus.text import show
 from headwater.calculus.types import INT, MapType, RecordType, bag
@@ -63,10 +63,13 @@ class ViewDef:
     functions: dict[str, str] = field(default_factory=dict)
     kept: str = "recursive"
     why: str = ""
+    row: str = ""
+    """The type of a row in the notation of the calculus, which tells a list from a bag."""
 
     @property
     def type(self) -> MapType:
-        return bag(columns(self.ddl))
+        row: Any = parse_type(self.row) if self.row else columns(self.ddl)
+        return bag(row)
 
 
 @dataclass

@@ -287,6 +287,7 @@ class Database(Readable):
             1 + max((v.place for v in self.catalog.views.values()), default=0),
             self.version + 1,
             functions_of(term),
+            row=str(row),
         )
         self._register(made)
         compiler = self.catalog.compiled()

@@ -12,7 +12,15 @@ from decimal import Decimal
 from typing import Any
 
 from headwater.calculus.ring import EXACT, collect, number
-from headwater.calculus.types import Base, Boxed, MapType, ProductType, RecordType, Type
+from headwater.calculus.types import (
+    Base,
+    Boxed,
+    ListType,
+    MapType,
+    ProductType,
+    RecordType,
+    Type,
+)
 from headwater.errors import TypeMismatch
 
 
@@ -29,6 +37,8 @@ def from_python(t: Type, data: Any) -> Any:
             return None if data is None else from_python(content, data)
         case RecordType(fields) | ProductType(fields):
             return None if data is None else tuple(_fields(fields, data))
+        case ListType(element):
+            return None if data is None else tuple(from_python(element, x) for x in data)
         case Base("decimal") if data is not None:
             return Decimal(str(data)).quantize(Decimal(1).scaleb(-t.scale), context=EXACT)
         case Base("double" | "float") if data is not None:
@@ -62,6 +72,8 @@ def to_python(t: Type, value: Any) -> Any:
             return list(rows)
         case Boxed(content) if value is not None:
             return to_python(content, value)
+        case ListType(element) if value is not None:
+            return [to_python(element, x) for x in value]
         case RecordType(fields) | ProductType(fields) if value is not None:
             parts = [to_python(f, v) for (_, f), v in zip(fields, value, strict=True)]
             if [n for n, _ in fields] == [f"_{i + 1}" for i in range(len(fields))] and fields:

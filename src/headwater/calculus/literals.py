@@ -76,6 +76,8 @@ class Literals(Cursor):
             return ty.bag(self.within("(", self.key_type, ")"))
         if self.accept("Exact"):
             return ty.Exact(self.within("(", self.integer, ")"))
+        if self.accept("list"):
+            return ty.ListType(self.within("(", self.key_type, ")"))
         if self.accept("decimal"):
             return self.within("(", self.decimal_type, ")")
         if self.token.kind != "name" or self.token.text not in _TYPES:

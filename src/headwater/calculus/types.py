@@ -5,7 +5,7 @@ only be compared; *ring types* have 0, +, - and a product. A bag is the map `K -
 turns a ring value into a key, which is how one bag sits inside another. Function types are the
 infinite maps: they can be applied and added but not iterated over.
 
-    K ::= base | {a: K, ...} | Label | [R]
+    K ::= base | {a: K, ...} | Label | [R] | list(K)
     R ::= Int | Real | Exact(s) | ⟨a: R, ...⟩ | K -> R | K => R | R => R
 """
 
@@ -60,6 +60,16 @@ class Boxed:
 
     def __str__(self) -> str:
         return f"[{self.content}]"
+
+
+@dataclass(frozen=True)
+class ListType:
+    """list(K): an array that is only a value; its elements have places, which those of a bag have not."""
+
+    element: KeyType
+
+    def __str__(self) -> str:
+        return f"list({self.element})"
 
 
 @dataclass(frozen=True)
@@ -122,7 +132,7 @@ class FunType:
         return f"({self.argument} => {self.result})"
 
 
-KeyType: TypeAlias = Base | RecordType | LabelType | Boxed
+KeyType: TypeAlias = Base | RecordType | LabelType | Boxed | ListType
 RingType: TypeAlias = IntType | RealType | Exact | ProductType | MapType | FunType
 Type: TypeAlias = KeyType | RingType
 
@@ -159,7 +169,7 @@ def record(**fields: KeyType) -> RecordType:
 
 def is_key(t: Type) -> bool:
     """Whether values of the type can be keys."""
-    return isinstance(t, (Base, RecordType, LabelType, Boxed))
+    return isinstance(t, (Base, RecordType, LabelType, Boxed, ListType))
 
 
 def is_scalar(t: Type) -> bool:
@@ -177,6 +187,8 @@ def has_box(t: Type) -> bool:
     match t:
         case Boxed():
             return True
+        case ListType(element):
+            return has_box(element)
         case RecordType(fields) | ProductType(fields):
             return any(has_box(f) for _, f in fields)
         case MapType(key, value):

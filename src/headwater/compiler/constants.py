@@ -22,7 +22,7 @@ def spark_type(t: KeyType) -> str:
         case RecordType(fields):
             inside = ", ".join(f"{column_name(n)}: {spark_type(f)}" for n, f in fields)
             return f"struct<{inside}>"
-        case ty.Boxed(ty.MapType(key, _)):
+        case ty.Boxed(ty.MapType(key, _)) | ty.ListType(key):
             return f"array<{spark_type(key)}>"
         case _:
             raise NotIncremental("EXPRESSION", f"Spark has no type for {t}")

@@ -27,6 +27,7 @@ from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.errors import PySparkException, PySparkRuntimeError
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from headwater.compiler.program import Bind, Filter
 from headwater.engine import vector
@@ -223,16 +224,29 @@ def quoted(name: str) -> str:
 
 def plain(table: pa.Table) -> pa.Table:
     """A table with the types that Spark reads, in one piece: after two empty ones Spark reads no more."""
-    small = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
-    schema = pa.schema([(f.name, small.get(f.type, f.type)) for f in table.schema])
+    schema = pa.schema([(f.name, _small(f.type)) for f in table.schema])
     return (table if schema == table.schema else table.cast(schema)).combine_chunks()
+
+
+def _small(t: pa.DataType) -> pa.DataType:
+    """A type with 32-bit offsets throughout."""
+    if pa.types.is_large_list(t) or pa.types.is_list(t):
+        return pa.list_(_small(t.value_type))
+    if pa.types.is_struct(t):
+        return pa.struct([(f.name, _small(f.type)) for f in t])
+    return {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}.get(t, t)
 
 
 def local_frame(session: SparkSession, table: pa.Table) -> DataFrame:
     """A local table as a DataFrame of a session; the active session stays what it was."""
     before = SparkSession.getActiveSession()
+    given = plain(table)
     try:
-        return session.createDataFrame(plain(table))
+        if any(pa.types.is_timestamp(f.type) and f.type.tz is None for f in given.schema):
+            # By itself Spark takes a time without a zone for an instant.
+            schema = from_arrow_schema(given.schema, prefer_timestamp_ntz=True)
+            return session.createDataFrame(given, schema)
+        return session.createDataFrame(given)
     finally:  # `createDataFrame` makes its session the active one, and nothing public takes that back
         if before is not None and before is not session:
             SparkSession._activeSession = before

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from headwater.calculus.types import Base, Boxed, KeyType, MapType, RecordType
+from headwater.calculus.types import Base, Boxed, KeyType, ListType, MapType, RecordType
 from headwater.compiler.scalar import spark_type
 from headwater.errors import NotIncremental
 
@@ -38,5 +38,7 @@ def arrow_type(t: KeyType) -> pa.DataType:
             return pa.struct([(n, arrow_type(f)) for n, f in fields])
         case Boxed(MapType(key, _)):
             return pa.list_(arrow_type(key))
+        case ListType(element):
+            return pa.large_list(arrow_type(element))
         case _:
             raise NotIncremental("EXPRESSION", f"Arrow has no type for {t}")

@@ -27,6 +27,7 @@ from headwater.calculus.types import (
     TINYINT,
     Boxed,
     KeyType,
+    ListType,
     MapType,
     RecordType,
     Type,
@@ -84,7 +85,7 @@ def type_of_ddl(data_type: exp.DataType) -> KeyType:
 def sql_name(t: Type) -> str:
     """A type as Spark SQL writes it."""
     match t:
-        case Boxed(MapType(key, _)):
+        case Boxed(MapType(key, _)) | ListType(key):
             return f"array<{sql_name(key)}>"
         case RecordType(fields):
             return f"struct<{', '.join(f'{n}: {sql_name(f)}' for n, f in fields)}>"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from headwater.calculus.check import type_of
-from headwater.calculus.scalars import SCALARS, bounded, common_type
+from headwater.calculus.scalars import SCALARS, SPARK_TEXT, bounded, common_type
 from headwater.calculus.terms import (
     Box,
     Call,
@@ -35,10 +35,14 @@ from headwater.calculus.types import (
     INTEGER,
     INTEGRAL,
     STRING,
+    TIMESTAMP,
     VOID,
     Base,
+    Boxed,
     KeyType,
+    ListType,
     RecordType,
+    bag,
 )
 from headwater.errors import (
     AmbiguousColumn,
@@ -62,7 +66,7 @@ from headwater.language.sql.coerce import (
     with_backslash,
 )
 from headwater.language.sql.functions import ARITHMETIC, COMPARISONS, FUNCTIONS
-from headwater.language.sql.refusals import refusal
+from headwater.language.sql.refusals import refusal, unknown_column
 from headwater.language.sql.scope import Scope
 
 if TYPE_CHECKING:
@@ -106,8 +110,13 @@ class Expressions:
 
     def _read(self, e: exp.Expr) -> Term:
         """In the language, or else as one call of Spark; `Unread` where only the expression around it may be."""
+        exploded = isinstance(e.parent, (exp.Explode, exp.Inline))
         try:
-            return self._typed(e)
+            term = self._typed(e)
+            t = type_of(term)
+            if exploded and isinstance(t, ListType):
+                return Call(f"{SPARK_TEXT}{{0}}", (term,), Boxed(bag(t.element)))
+            return term
         except opaque.Unread as unread:
             cause = unread
         except (TypeMismatch, ParseError) as error:
@@ -116,12 +125,11 @@ class Expressions:
             if error.reason not in ("INTERVAL", "ARRAY_ORDER"):
                 raise
             cause = opaque.Unread(error)
-        exploded = isinstance(e.parent, (exp.Explode, exp.Inline))
-        return opaque.read(self, e, cause, array=exploded)
+        return opaque.read(self, e, cause, exploded)
 
     def _typed(self, e: exp.Expr) -> Term:
-        term = self._key(e)
         try:
+            term = self._key(e)
             type_of(term)
         except IllTyped as error:
             raise self.reader.error(
@@ -254,42 +262,15 @@ class Expressions:
             aliased = self.aliases[parts[0].lower()]
             return self.key(aliased)
         if found is None:
-            raise self._unknown_column(e)
+            raise unknown_column(self.reader, self.scope, e)
         return found
-
-    def _unknown_column(self, e: exp.Column) -> UnknownName:
-        """Says which part of the name is unknown, and what exists there."""
-        head, *rest = e.parts
-        source = self.scope.source(head.name)
-        if source is not None and rest and (column := source.column(rest[0].name)) is not None:
-            kind, field = sql_name(type_of(column)), rest[1] if len(rest) > 1 else rest[0]
-            what = f"`{rest[0].name}` is {kind} and has no field `{field.name}`"
-            return self.reader.error(UnknownName, what, field)
-        if source is not None and rest:
-            known = f"columns of `{source.alias}`: {', '.join(source.columns())}"
-            what = f"unknown column `{rest[0].name}` in `{source.alias}`"
-            return self.reader.error(UnknownName, what, rest[0], hint=known)
-        column = self.scope.resolve([head.name])
-        if column is not None:
-            what = f"`{head.name}` is {sql_name(type_of(column))} and has no field `{rest[0].name}`"
-            return self.reader.error(UnknownName, what, rest[0])
-        sources = self.scope.rows.sources
-        if rest:
-            known = ", ".join(s.alias for s in sources) or "none"
-            what = f"unknown table `{head.name}`"
-            return self.reader.error(UnknownName, what, head, hint=f"tables in scope: {known}")
-        what = f"unknown column `{head.name}`"
-        if len(sources) == 1 and sources[0].alias and self.scope.parent is None:
-            known = f"columns of `{sources[0].alias}`: {', '.join(sources[0].columns())}"
-            what += f" in `{sources[0].alias}`"
-        else:
-            known = f"columns in scope: {', '.join(self.scope.names()) or 'none'}"
-        return self.reader.error(UnknownName, what, head, hint=known)
 
     def _dot(self, e: exp.Dot) -> Term:
         inner = self.key(e.this)
         t = type_of(inner)
-        names = {n.lower(): n for n, _ in t.fields} if isinstance(t, RecordType) else {}
+        if not isinstance(t, RecordType):
+            return self._unsupported(e)
+        names = {n.lower(): n for n, _ in t.fields}
         if e.expression.name.lower() not in names:
             raise self.reader.error(
                 UnknownName, f"{self._described(e.this)} has no field `{e.expression.name}`", e
@@ -335,8 +316,16 @@ class Expressions:
                 e,
                 hint="cast the operands to a common type",
             )
+        self._not_zoned(e, terms, common)
         keep = keep_integral and _integral(common)
         return tuple(t if keep and _integral(type_of(t)) else cast_to(t, common) for t in terms)
+
+    def _not_zoned(self, e: exp.Expr, terms: tuple[Term, ...], target: KeyType) -> None:
+        """Leaves it to Spark to read a constant as an instant where the zone is not that of the calculus."""
+        zone = "UTC" if self.reader.ask is None else self.reader.ask.zone
+        constant = any(isinstance(t, Const) and type_of(t) not in (TIMESTAMP, VOID) for t in terms)
+        if target == TIMESTAMP and constant and zone not in ("UTC", "Etc/UTC", "Z", "GMT"):
+            self._unsupported(e)
 
     def _arithmetic(self, op: str, e: exp.Expr) -> Term:
         if isinstance(e.expression, exp.Interval):
@@ -478,6 +467,7 @@ class Expressions:
     def _cast(self, e: exp.Cast) -> Term:
         target = type_of_ddl(e.to)
         inner = self.key(e.this)
+        self._not_zoned(e, (inner,), target)
         if isinstance(e.this, exp.Literal) and e.this.is_string and target != STRING:
             try:
                 return Const(SCALARS["cast"].apply(target, (STRING,), e.this.this), target)

@@ -13,16 +13,16 @@ hand such an expression is refused. The variables of a lambda are no columns and
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from sqlglot import exp
 
 from headwater.calculus.check import type_of
 from headwater.calculus.scalars import SPARK_TEXT
 from headwater.calculus.terms import Call, Term
-from headwater.calculus.types import KeyType, has_box
+from headwater.calculus.types import Boxed, KeyType, ListType, bag, has_box
 from headwater.errors import HeadwaterError, ParseError, QueryError, TypeMismatch, UnknownName
 from headwater.language.functions import DEFINED
 from headwater.language.sql.functions import refused_function
@@ -48,8 +48,14 @@ class Told:
     routine: str = ""
 
 
-Ask = Callable[[str, tuple[KeyType, ...]], Told]
-"""Asks Spark about a template over columns of the given types."""
+class Ask(Protocol):
+    """Asks Spark about a template over columns of the given types."""
+
+    def __call__(self, template: str, types: tuple[KeyType, ...]) -> Told: ...
+
+    @property
+    def zone(self) -> str:
+        """The time zone in which text is read as an instant."""
 
 
 class Unread(Exception):
@@ -63,8 +69,8 @@ class Unread(Exception):
         self.error, self.sure = error, sure
 
 
-def read(x: Expressions, e: exp.Expr, cause: Unread, array: bool = False) -> Term:
-    """The expression as one call of Spark; `Unread` where it is none by itself."""
+def read(x: Expressions, e: exp.Expr, cause: Unread, exploded: bool = False) -> Term:
+    """The expression as one call of Spark; `Unread` where it is none by itself. What is exploded is a bag."""
     ask, place = x.reader.ask, place_of(e)
     if ask is None or place is None:
         raise cause
@@ -79,7 +85,7 @@ def read(x: Expressions, e: exp.Expr, cause: Unread, array: bool = False) -> Ter
         called = lambda m: names[args[int(m[1])]] or "it"  # noqa: E731
         problem = re.sub(r"\b_(\d+)\b", called, told.problem)
         raise _problem(x.reader, e, replace(told, problem=problem), cause)
-    if told.type is None or (has_box(told.type) and not array):
+    if told.type is None:
         refused = x.reader.refuse(
             "NESTED",
             f"`{shown(x.reader, place)}` is {told.name}, and a column of a view cannot hold that yet",
@@ -87,7 +93,10 @@ def read(x: Expressions, e: exp.Expr, cause: Unread, array: bool = False) -> Ter
             "take one value out of it, or make text of it with to_json",
         )
         raise Unread(refused)
-    return Call(SPARK_TEXT + template, args, told.type)
+    t: KeyType = told.type
+    if exploded and isinstance(t, ListType):
+        t = Boxed(bag(t.element))
+    return Call(SPARK_TEXT + template, args, t)
 
 
 def shown(reader: Reader, place: tuple[int, int]) -> str:

@@ -1,4 +1,4 @@
-"""Expressions that are refused, each with the name of the reason and what to write instead."""
+"""Expressions that are refused, each with the name of the reason and what to write instead; unknown columns."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from headwater.calculus.check import type_of
 from headwater.calculus.scalars import SCALARS
 from headwater.errors import HeadwaterError, UnknownName
+from headwater.language.schema import sql_name
 from headwater.language.sql.functions import refused_function
+from headwater.language.sql.scope import Scope
 
 if TYPE_CHECKING:
     from headwater.language.sql.reader import Reader
@@ -68,3 +71,33 @@ def refusal(reader: Reader, e: exp.Expr) -> HeadwaterError:
             hint=f"known functions: {', '.join(n for n in known if not n.startswith('py_'))}",
         )
     return reader.refuse("UNSUPPORTED_EXPRESSION", f"{shown} is not in the language", e, "")
+
+
+def unknown_column(reader: Reader, scope: Scope, e: exp.Column) -> UnknownName:
+    """Says which part of the name is unknown, and what exists there."""
+    head, *rest = e.parts
+    source = scope.source(head.name)
+    if source is not None and rest and (column := source.column(rest[0].name)) is not None:
+        kind, field = sql_name(type_of(column)), rest[1] if len(rest) > 1 else rest[0]
+        what = f"`{rest[0].name}` is {kind} and has no field `{field.name}`"
+        return reader.error(UnknownName, what, field)
+    if source is not None and rest:
+        known = f"columns of `{source.alias}`: {', '.join(source.columns())}"
+        what = f"unknown column `{rest[0].name}` in `{source.alias}`"
+        return reader.error(UnknownName, what, rest[0], hint=known)
+    column = scope.resolve([head.name])
+    if column is not None:
+        what = f"`{head.name}` is {sql_name(type_of(column))} and has no field `{rest[0].name}`"
+        return reader.error(UnknownName, what, rest[0])
+    sources = scope.rows.sources
+    if rest:
+        known = ", ".join(s.alias for s in sources) or "none"
+        what = f"unknown table `{head.name}`"
+        return reader.error(UnknownName, what, head, hint=f"tables in scope: {known}")
+    what = f"unknown column `{head.name}`"
+    if len(sources) == 1 and sources[0].alias and scope.parent is None:
+        known = f"columns of `{sources[0].alias}`: {', '.join(sources[0].columns())}"
+        what += f" in `{sources[0].alias}`"
+    else:
+        known = f"columns in scope: {', '.join(scope.names()) or 'none'}"
+    return reader.error(UnknownName, what, head, hint=known)
