@@ -20,7 +20,7 @@ SELECT prod_id, title FROM products WHERE title RLIKE '^[A-Z]' OR regexp_like(ti
 
 -- like: with an escape, and in any case
 -- clauses: like
-SELECT prod_id, title LIKE '%a%' AS a, title ILIKE 'm%' AS m, title LIKE '%\\(%' AS bracket FROM products;
+SELECT prod_id, title LIKE '%a%' AS a, title ILIKE 'm%' AS m, title LIKE '%\\_%' AS score FROM products;
 
 -- like_any: one of several
 -- clauses: like
