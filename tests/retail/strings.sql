@@ -32,7 +32,7 @@ SELECT cust_id, split(email, '@')[0] AS who, split_part(email, '@', 2) AS host, 
 
 -- concat_ws: NULLs are left out
 -- clauses: concat_ws
-SELECT cust_id, concat_ws(', ', name, email, CAST(region_id AS STRING)) AS all, concat(name, '/', coalesce(email, '-')) AS c, name || '!' AS d FROM customers;
+SELECT cust_id, concat_ws(', ', name, email, CAST(region_id AS STRING)) AS joined, concat(name, '/', coalesce(email, '-')) AS c, name || '!' AS d FROM customers;
 
 -- pad: to a width
 -- clauses: lpad
