@@ -88,7 +88,7 @@ SELECT price > 30 AS dear, qty IS NULL AS unknown, count(*) AS n FROM order_line
 
 -- constant: columns that read nothing
 -- clauses: constants
-SELECT 1 AS one, 'x' AS x, NULL AS nothing, DATE '2024-02-29' AS d, CAST(NULL AS INT) AS n, order_id FROM orders;
+SELECT 1 AS one, 'x' AS x, DATE '2024-02-29' AS d, CAST(NULL AS INT) AS n, order_id FROM orders;
 
 -- where_many: conditions of all sorts
 -- clauses: where

@@ -171,7 +171,7 @@ SELECT o.cust_id, collect_list(struct(o.order_id, t.lines)) AS orders FROM order
 
 -- nested_and_back: collected, then taken apart
 -- clauses: collect_set, explode, group by
-SELECT status, count(*) AS customers FROM (SELECT cust_id, collect_set(status) AS all FROM orders GROUP BY cust_id) LATERAL VIEW explode(all) t AS status GROUP BY status;
+SELECT status, count(*) AS customers FROM (SELECT cust_id, collect_set(status) AS found FROM orders GROUP BY cust_id) LATERAL VIEW explode(found) t AS status GROUP BY status;
 
 -- stack: rows from columns
 -- clauses: stack

@@ -160,7 +160,9 @@ def play(
         game.run()
         return game.verdicts
     except CannotApply as e:
-        left = [q for q in queries if q.id not in game.verdicts]
+        left = game.left()
+        if not left:
+            raise  # no view is to blame
         if len(left) == 1:
             return game.verdicts | {left[0].id: Verdict("wrong", "ERROR", str(e))}
     finally:

@@ -32,7 +32,7 @@ SELECT method, sum(amount) AS s, sum(amount) / (SELECT sum(amount) FROM payments
 
 -- percent_by_cross: the same by a cross join
 -- clauses: cross join, group by, percent of total
-SELECT p.prod_id, sum(p.qty) AS q, max(t.all) AS all FROM order_lines p CROSS JOIN (SELECT sum(qty) AS all FROM order_lines) t GROUP BY p.prod_id;
+SELECT p.prod_id, sum(p.qty) AS q, max(t.total) AS total FROM order_lines p CROSS JOIN (SELECT sum(qty) AS total FROM order_lines) t GROUP BY p.prod_id;
 
 -- running_total: of days
 -- clauses: running sum, group by

@@ -20,7 +20,7 @@ SELECT prod_id, title FROM products WHERE title RLIKE '^[A-Z]' OR regexp_like(ti
 
 -- like: with an escape, and in any case
 -- clauses: like
-SELECT prod_id, title LIKE '%a%' AS a, title ILIKE 'm%' AS m, title LIKE '%\\(%' AS bracket FROM products;
+SELECT prod_id, title LIKE '%a%' AS a, title ILIKE 'm%' AS m, title LIKE '%\\_%' AS score FROM products;
 
 -- like_any: one of several
 -- clauses: like
@@ -32,7 +32,7 @@ SELECT cust_id, split(email, '@')[0] AS who, split_part(email, '@', 2) AS host, 
 
 -- concat_ws: NULLs are left out
 -- clauses: concat_ws
-SELECT cust_id, concat_ws(', ', name, email, CAST(region_id AS STRING)) AS all, concat(name, '/', coalesce(email, '-')) AS c, name || '!' AS d FROM customers;
+SELECT cust_id, concat_ws(', ', name, email, CAST(region_id AS STRING)) AS joined, concat(name, '/', coalesce(email, '-')) AS c, name || '!' AS d FROM customers;
 
 -- pad: to a width
 -- clauses: lpad

@@ -54,11 +54,13 @@ TYPES: dict[str, pa.DataType] = {
     "TIMESTAMP": pa.timestamp("us", tz="UTC"),
     "DECIMAL(12,2)": pa.decimal128(12, 2),
     "DOUBLE": pa.float64(),
-    "ARRAY<STRING>": pa.list_(pa.string()),
+    "ARRAY<STRING>": pa.list_(pa.large_string()),
     "ARRAY<STRUCT<prod: BIGINT, qty: INT>>": pa.list_(
         pa.struct([("prod", pa.int64()), ("qty", pa.int32())])
     ),
-    "STRUCT<city: STRING, zip: STRING>": pa.struct([("city", pa.string()), ("zip", pa.string())]),
+    "STRUCT<city: STRING, zip: STRING>": pa.struct(
+        [("city", pa.large_string()), ("zip", pa.large_string())]
+    ),
 }
 
 NAN, INF = math.nan, math.inf
@@ -83,7 +85,7 @@ class Draw:
         return Decimal(self.below(most * 100)).scaleb(-2)
 
 
-def time(day: date, minutes: int, seconds: int = 0) -> datetime:
+def moment(day: date, minutes: int, seconds: int = 0) -> datetime:
     """A moment of a day."""
     start = datetime(day.year, day.month, day.day, tzinfo=UTC)
     return start + timedelta(minutes=minutes, seconds=seconds)
@@ -156,7 +158,7 @@ def order(d: Draw, key: int, first: date, days: int) -> Row:
         d.of([1, 1, 2, 3, None, 8]),
         d.of([1, 2, 3, 4, None]),
         day,
-        time(day, 480 + d.below(700), d.below(60)),
+        moment(day, 480 + d.below(700), d.below(60)),
         d.of(["paid", "paid", "shipped", "open", "cancelled", None]),
         d.of(["web", "web", "shop", "phone"]),
     )
@@ -184,7 +186,7 @@ def payment(d: Draw, key: int, order_id: int | None, day: date) -> Row:
         order_id,
         d.of(["card", "card", "cash", "gift", None]),
         d.money(120) - 5,
-        time(day, 600 + d.below(600), d.below(60)),
+        moment(day, 600 + d.below(600), d.below(60)),
         d.of([0.0, 0.25, 1.5, None, 0.1]),
     )
 
@@ -193,7 +195,7 @@ def visit(d: Draw, first: date, days: int) -> Row:
     """A page that someone looked at; several in an hour, so that there are sessions."""
     return (
         d.of([1, 1, 1, 2, 2, 3, 5, None]),
-        time(d.day(first, days), 600 + 7 * d.below(14), 5 * d.below(12)),
+        moment(d.day(first, days), 600 + 7 * d.below(14), 5 * d.below(12)),
         d.of(PAGES),
         d.of([0, 120, 950, 4000, 61000, None]),
         d.of([0.5, 0.75, 1.0, -1.25, -0.0, 0.0, NAN, None]),
@@ -218,7 +220,7 @@ def loaded(d: Draw) -> dict[str, list[Row]]:
     """The rows that are there at first."""
     orders = [order(d, k, FIRST, 110) for k in range(100, 136)]
     visits = [visit(d, FIRST, 4) for _ in range(44)]
-    visits += [*visits[:3], (3, time(FIRST, 601), "cart", 10, INF)]
+    visits += [*visits[:3], (3, moment(FIRST, 601), "cart", 10, INF)]
     stock = [
         (
             d.of([1, 1, 2, 3, None]),
@@ -379,7 +381,7 @@ def played() -> list[Change]:
     for p in shop.there("promotions")[:4]:
         shop.update("promotions", p, ends=p[3] + timedelta(days=10))
     shop.add("promotions", (50, 7, date(2024, 2, 1), date(2024, 3, 1), 0.5))
-    shop.add("visits", (None, time(FIRST, 700), "home", None, None), times=2)
+    shop.add("visits", (None, moment(FIRST, 700), "home", None, None), times=2)
     shop.add("returns", (None, 7, 1, date(2024, 2, 2), "late"), times=2)
     shop.done()
 
@@ -388,7 +390,7 @@ def played() -> list[Change]:
         shop.update("orders", o, status="cancelled")
     shop.drop("orders", *shop.there("orders")[20:24])
     shop.drop("order_lines", *shop.there("order_lines")[3:10])
-    shop.drop("visits", (3, time(FIRST, 601), "cart", 10, INF), *shop.there("visits")[:2])
+    shop.drop("visits", (3, moment(FIRST, 601), "cart", 10, INF), *shop.there("visits")[:2])
     shop.drop("customers", shop.there("customers")[4])
     shop.drop("baskets", *shop.there("baskets")[2:5])
     shop.add("baskets", basket(d, 17), basket(d, 18))

@@ -96,7 +96,7 @@ SELECT order_id, line, min(price) OVER (PARTITION BY prod_id ORDER BY order_id, 
 
 -- whole_partition: with the total of the group
 -- clauses: window aggregate
-SELECT order_id, line, qty, sum(qty) OVER (PARTITION BY order_id) AS all, count(*) OVER (PARTITION BY order_id) AS n FROM order_lines;
+SELECT order_id, line, qty, sum(qty) OVER (PARTITION BY order_id) AS total, count(*) OVER (PARTITION BY order_id) AS n FROM order_lines;
 
 -- whole_table: with the total of all
 -- clauses: window aggregate, window without partition
