@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from headwater.calculus.check import type_of
 from headwater.calculus.terms import (
@@ -151,16 +151,22 @@ class Answering:
             if t in self.columns:
                 continue
             match t:
-                case Answer(name, params, of) if of in self.bags and is_key(type_of(t)):
-                    self._from_bag(t, of, name, params)
-                case Each(d, w, of, body) if of in self.bags:
+                case Answer(_, _, of) if is_key(type_of(t)) and of in self.bags:
+                    self._from_bag(t, of)
+                case Answer(_, _, Each(d, w, of, body)) if of in self.bags:
+                    if _once_each(d, w, body) != [Sng(d, ONE)]:
+                        raise NotIncremental("AGGREGATE", f"`{t}` is not maintained")
+                    self._from_bag(t, of, distinct=True)
+                case Each(d, w, of, body) if of in self.bags and is_scalar(type_of(t)):
                     self._different(t, of, d, w, body)
 
-    def _from_bag(self, term: Answer, of: Term, name: str, params: tuple[Any, ...]) -> None:
+    def _from_bag(self, term: Answer, of: Term, distinct: bool = False) -> None:
         bag = self._bag(of, ordered=True)
         column = f"e{len(self.from_bags)}"
         items = tuple(bag.columns[len(self.groups) :])
-        self.from_bags.append(FromBag(bag, column, name, params, items, type_of(term)))
+        self.from_bags.append(
+            FromBag(bag, column, term.function, term.params, items, type_of(term), distinct)
+        )
         self.columns[term] = column
 
     def _rows(self, x: Var, answer: Answer) -> None:
@@ -211,11 +217,9 @@ class Answering:
             self.columns[cell] = name
 
     def _different(self, term: Each, of: Term, d: Var, w: Var, body: Term) -> None:
-        factors = [f for f in (body.factors if isinstance(body, Times) else (body,)) if f != ONE]
-        live = [f for f in factors if f == Pred(Call(">", (Box(w), Const(0, boxed(INT)))))]
-        rest = [f for f in factors if f not in live]
-        if not live or rest not in ([], [Unbox(d)]):
-            raise NotIncremental("AGGREGATE", f"`{term}` is not maintained yet")
+        rest = _once_each(d, w, body)
+        if rest not in ([], [Unbox(d)]):
+            raise NotIncremental("AGGREGATE", f"`{term}` is not maintained")
         bag = self._bag(of, ordered=False)
         column = f"d{digest(bag.name, str(not rest))}"  # says which bag, so that groups are shared rightly
         if column not in dict(self.extra):
@@ -331,6 +335,13 @@ class Answering:
         kept = Map(name, self.term, key, ring, by, by, level=made.group.level, note=note)
         self.compiler.program.maps[name] = kept
         return kept
+
+
+def _once_each(d: Var, w: Var, body: Term) -> list[Term] | None:
+    """What is added for each different value of a bag; None if something else is."""
+    factors = [f for f in (body.factors if isinstance(body, Times) else (body,)) if f != ONE]
+    live = [f for f in factors if f == Pred(Call(">", (Box(w), Const(0, boxed(INT)))))]
+    return [f for f in factors if f not in live] if live else None
 
 
 def _flat(t: Type) -> list[KeyType]:

@@ -129,7 +129,7 @@ ENDS = ("min", "max", "min_by", "max_by")
 class FromBag:
     """A component that is answered from a bag in order: from the near end of it, or from all of it.
 
-    `items` are the columns of the bag's elements.
+    `items` are the columns of the bag's elements; with `distinct` each counts once.
     """
 
     map: Map
@@ -138,6 +138,7 @@ class FromBag:
     params: tuple[Any, ...]
     items: tuple[str, ...]
     type: KeyType
+    distinct: bool = False
 
 
 @dataclass(frozen=True)

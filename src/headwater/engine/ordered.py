@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headwater.compiler.program import FromBag, Ranked
 from headwater.engine.bags import COUNT, answer
@@ -35,7 +36,10 @@ def from_bag(at: Arrangement, b: FromBag, keys: pa.Table) -> pa.Array:
         return column(found, b.items[item]).take(pa.array(places, mask=places < 0))
     found = first_k(at, keys, ALL)
     names = {f"i{i}": column(found, n) for i, n in enumerate(b.items)}
-    table = pa.table({**names, COUNT: column(found, at.spec.count)})
+    counts = column(found, at.spec.count)
+    if b.distinct:
+        counts = pc.min_element_wise(counts, 1)
+    table = pa.table({**names, COUNT: counts})
     groups = np.asarray(column(found, INDEX))
     return answer(b.function, b.params, table, groups, keys.num_rows, arrow_type(b.type))
 
