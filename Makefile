@@ -3,10 +3,10 @@
 PY := .venv/bin/python
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test test-all fuzz bench lint format golden docs lock clean
+.PHONY: help setup java demo test test-all sql-report fuzz bench lint format golden docs lock clean
 
 help:  ## print this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: .venv/.stamp  ## create .venv with the locked dependencies
 
@@ -26,6 +26,9 @@ test: setup java  ## lint, types, and all but the slow tests
 
 test-all: setup java  ## the same with the slow tests
 	@tools/test.sh all
+
+sql-report: setup java  ## what of SQL is maintained, by clause; PART=a family of tests/retail
+	@PYTHONPATH=src:tests $(PY) tools/sql_report.py $(PART)
 
 fuzz: setup  ## property tests until one fails, or with FUZZ_EXAMPLES=n once; PART=views for those of views
 	@tools/fuzz.sh $(PART)

@@ -596,7 +596,27 @@ class Generator:
         return Box(self.ring(number, at.deeper()))
 
     def extreme(self, t: Base, at: At) -> Term:
-        return Answer(("min", "max")[self.pick(2)], (), self.ring(bag(t), at.deeper()))
+        """An answer over a bag: an extreme, or what stands beside one, or is in the middle, or most often there."""
+        at, turned = at.deeper(), self.pick(2) == 1
+        match self.pick(6):
+            case 0:
+                return Answer("mode", (turned,), self.ring(bag(t), at))
+            case 1:
+                beside = RecordType((("by", self.choose(BASES)), ("value", t)))
+                return Answer(("min_by", "max_by")[self.pick(2)], (), self.ring(bag(beside), at))
+            case 2 if t == DOUBLE:
+                name = ("percentile", "percentile_disc")[self.pick(2)]
+                share = (0.5, 0.3, 0.0, 1.0)[self.pick(4)]
+                return Answer(name, (share, turned), self.ring(bag(BIGINT), at))
+            case 2 if t == STRING:
+                order = RecordType((("o1", self.choose(BASES)),))
+                rows = bag(RecordType((("order", order), ("row", t))))
+                directions = ((turned, self.pick(2) == 1),)
+                return Answer(
+                    "listagg", ((", ", "'")[self.pick(2)], directions), self.ring(rows, at)
+                )
+            case _:
+                return Answer(("min", "max")[self.pick(2)], (), self.ring(bag(t), at))
 
     def only(self, t: Base, at: At) -> Term:
         """The one row of a bag that has at most one."""

@@ -22,6 +22,7 @@ EMPTY_ON_PURPOSE = {
     "exists_in:exists_empty",
     "exists_in:not_in_with_nulls",
     "group_by:grouped_of_empty",
+    "grouping_sets:of_empty",
     "having:global_fails",
     "joins:cross_empty",
     "order_limit:limit_zero",

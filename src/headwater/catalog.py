@@ -145,7 +145,7 @@ def source_map(source: SourceDef) -> Map:
     low = {k.lower() for k in source.key}
     by = [i for i, n in enumerate(names) if n.lower() in low] if source.key else range(len(names))
     note = f"the rows of {source.name}"
-    return map_of(term, list(by), None, "change", None, (), note, "source", None, names)
+    return map_of(term, list(by), None, "change", (), (), note, "source", None, names)
 
 
 def ddl_of(row: RecordType) -> str:

@@ -13,7 +13,7 @@ from headwater.calculus.check import type_of
 from headwater.calculus.layout import layout
 from headwater.calculus.terms import Term, change_name, relations
 from headwater.calculus.types import Boxed, FunType, MapType, RecordType, Type, has_box
-from headwater.compiler.program import Bind, Filter, Lookup, Map, Statement, View
+from headwater.compiler.program import ENDS, Bind, Filter, Lookup, Map, Statement, Stratum, View
 from headwater.compiler.strata import Compiler
 from headwater.drawing import Explanation, draw
 from headwater.errors import NotHomomorphic, NotShreddable
@@ -154,7 +154,7 @@ def explain_view(compiler: Compiler, view: View, asked: str, why: str) -> Explan
         search = ", ".join(m.lookup) or "nothing: all of it is read"
         lines.append(
             f"  looked up by {search}; a {m.kind} map"
-            + (f", in the order of {m.order}" if m.order else "")
+            + (f", in the order of {_order_text(m)}" if m.order else "")
         )
         if others:
             lines.append(f"  shared with {', '.join(others)}")
@@ -164,6 +164,38 @@ def explain_view(compiler: Compiler, view: View, asked: str, why: str) -> Explan
                 lines.append(f"  Δ{relation} (degree {d}): {_statement_text(statement)}")
     picture = draw(compiler, view, maps_of(compiler, view), [s.name for s in strata])
     return Explanation("\n".join(lines), picture)
+
+
+COSTS = ("change", "group", "scan", "all")
+"""What a changed row makes one look at: entries by key, a whole group, a whole map, or all inputs anew."""
+
+
+def cost_class(compiler: Compiler, name: str) -> str:
+    """The dearest thing that a changed row does to a view, one of `COSTS`."""
+    program = compiler.program
+    view = program.views[name]
+    if view.strategy == "recompute":
+        return "all"
+    found = {"change"}
+    maps = maps_of(compiler, view)
+    for m in maps:
+        for relation in m.reads:
+            for statement in compiler.maps.statements(m, {relation}):
+                for step in statement.steps:
+                    if isinstance(step, Lookup) and not step.change and not step.keys:
+                        # A map without a key has one entry: to read it is no scan.
+                        found.add("scan" if program.maps[step.into].key else "change")
+    found |= {_stratum_class(program.strata[n]) for n in _strata_of(compiler, view)}
+    return max(found, key=COSTS.index)
+
+
+def _stratum_class(stratum: Stratum) -> str:
+    """What answering a touched group reads: its own entry and ends of ordered bags, or whole bags."""
+    whole = any(b.function not in ENDS for b in stratum.from_bags)
+    ranked = stratum.ranked
+    if whole or (ranked is not None and ranked.limit is None):
+        return "group"
+    return "change"
 
 
 def maps_of(compiler: Compiler, view: View) -> list[Map]:
@@ -196,6 +228,10 @@ def _strata_of(compiler: Compiler, view: View) -> list[str]:
             reads = {r for m in program.strata[name].maps for r in m.reads}
             names += [r for r in reads if r in program.strata]
     return sorted(found, key=lambda n: program.strata[n].level)
+
+
+def _order_text(m: Map) -> str:
+    return ", ".join(f"{n} descending" if down else n for n, down, _ in m.order)
 
 
 def _statement_text(s: Statement) -> str:

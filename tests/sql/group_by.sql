@@ -100,6 +100,11 @@ SELECT count(DISTINCT a) AS n, count(DISTINCT b) AS m, count(DISTINCT s) AS k FR
 -- count_distinct_expression: distinct values of an expression
 SELECT b, count(DISTINCT c % 3) AS n FROM s GROUP BY b;
 
+-- count_if_distinct: true is counted once
+SELECT a, count_if(DISTINCT b = 1) AS n, count_if(b = 1) AS m FROM r GROUP BY a;
+-- duckdb:
+SELECT a, count(DISTINCT b) FILTER (WHERE b = 1) AS n, count(*) FILTER (WHERE b = 1) AS m FROM r GROUP BY a;
+
 -- filter: aggregates of part of a group
 SELECT a, count(*) FILTER (WHERE b = 1) AS ones, sum(b) FILTER (WHERE b > 1) AS rest, count(*) AS n
 FROM r GROUP BY a;

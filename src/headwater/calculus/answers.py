@@ -8,13 +8,25 @@ does is said with `each` and scalars; only what needs the whole bag at once is l
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from headwater.calculus.ring import RingMap
 from headwater.calculus.scalars import order
-from headwater.calculus.types import INT, Base, MapType, RecordType, Type, bag
+from headwater.calculus.types import (
+    DOUBLE,
+    INT,
+    STRING,
+    Base,
+    MapType,
+    RecordType,
+    Type,
+    bag,
+    is_numeric,
+)
+from headwater.calculus.windows import evaluate as windows_of
 from headwater.errors import ScalarError
 
 
@@ -36,6 +48,41 @@ def _ordered(t: Type, params: tuple[Any, ...]) -> Type | None:
     match t:
         case MapType(RecordType((("order", RecordType(columns)), ("row", row))), value):
             return bag(row) if value == INT and len(columns) == len(params[2]) else None
+        case _:
+            return None
+
+
+def _numbers(t: Type, params: tuple[Any, ...]) -> Type | None:
+    fits = isinstance(t, MapType) and t.value == INT and is_numeric(t.key)
+    return DOUBLE if fits and 0 <= params[0] <= 1 else None
+
+
+def _value_beside(t: Type, _: tuple[Any, ...]) -> Type | None:
+    match t:
+        case MapType(RecordType((("by", _), ("value", value))), count):
+            return value if count == INT else None
+        case _:
+            return None
+
+
+def _texts(t: Type, params: tuple[Any, ...]) -> Type | None:
+    match t:
+        case MapType(RecordType((("order", RecordType(columns)), ("row", row))), value):
+            fits = value == INT and row == STRING and len(columns) == len(params[1])
+            return STRING if fits else None
+        case _:
+            return None
+
+
+def _windowed(t: Type, params: tuple[Any, ...]) -> Type | None:
+    directions, windows, names = params
+    match t:
+        case MapType(RecordType((("order", RecordType(columns)), ("row", RecordType(row)))), value):
+            fits = value == INT and len(columns) == len(directions)
+            if not fits or tuple(n for n, _ in row) != names:
+                return None
+            values = RecordType(tuple((f"w{i}", w.returns) for i, w in enumerate(windows)))
+            return bag(RecordType((("row", RecordType(row)), ("w", values))))
         case _:
             return None
 
@@ -65,11 +112,10 @@ def single(_: tuple[Any, ...], rows: RingMap) -> Any:
     return there[0] if there else None
 
 
-def first(params: tuple[Any, ...], rows: RingMap) -> RingMap:
-    """The rows from `offset` on, at most `limit` of them, in the order given per order column by
-    (descending, nulls last); ties are broken by the row itself, so that the answer is one bag.
+def _in_order(rows: RingMap, directions: tuple[tuple[bool, bool], ...]) -> list[Any]:
+    """The rows {order, row} that are there, in the order given per order column by (descending, nulls last);
+    ties are broken by the row itself, so that the order is one.
     """
-    limit, offset, directions = params
     ranked = sorted(present(rows), key=lambda k: order(k[1]))
     for i in reversed(range(len(directions))):
         descending, nulls_last = directions[i]
@@ -82,9 +128,15 @@ def first(params: tuple[Any, ...], rows: RingMap) -> RingMap:
 
         ranked.sort(key=lambda k, column=column: order(column(k)), reverse=descending)  # type: ignore[misc]
         ranked.sort(key=absent)
+    return ranked
+
+
+def first(params: tuple[Any, ...], rows: RingMap) -> RingMap:
+    """The rows from `offset` on, at most `limit` of them, in the order of `_in_order`."""
+    limit, offset, directions = params
     out: dict[Any, int] = {}
     position = 0
-    for key in ranked:
+    for key in _in_order(rows, directions):
         end = position + rows[key]
         stop = end if limit is None else min(end, offset + limit)
         taken = stop - max(position, offset)
@@ -94,9 +146,80 @@ def first(params: tuple[Any, ...], rows: RingMap) -> RingMap:
     return RingMap(out)
 
 
+def _sorted_values(rows: RingMap, descending: bool) -> list[float]:
+    """The numbers of a bag as doubles, each as often as it is there, in order."""
+    ranked = sorted(present(rows), key=order, reverse=descending)
+    return [float(k) for k in ranked for _ in range(rows[k])]
+
+
+def percentile(params: tuple[Any, ...], rows: RingMap) -> float | None:
+    """The number at the place (n - 1) p, counted from 0; between two places it is as near to both as the place is."""
+    p: float = params[0]
+    values = _sorted_values(rows, params[1])
+    if not values:
+        return None
+    place = (len(values) - 1) * p
+    low, high = math.floor(place), math.ceil(place)
+    if values[low] == values[high] or low == high:
+        return values[low]
+    return (high - place) * values[low] + (place - low) * values[high]
+
+
+def percentile_disc(params: tuple[Any, ...], rows: RingMap) -> float | None:
+    """The first number such that a share p of all numbers has come when it has."""
+    p: float = params[0]
+    values = _sorted_values(rows, params[1])
+    return values[max(math.ceil(len(values) * p), 1) - 1] if values else None
+
+
+def mode(params: tuple[Any, ...], rows: RingMap) -> Any:
+    """The row that is there most often; of several the least, or, descending, the greatest."""
+    ranked = sorted(present(rows), key=order, reverse=params[0])
+    return max(ranked, key=lambda k: rows[k], default=None)  # the first of several
+
+
+def max_by(_: tuple[Any, ...], rows: RingMap) -> Any:
+    """The value beside the greatest `by`; of several the greatest."""
+    found = max(present(rows), key=order, default=None)
+    return None if found is None else found[1]
+
+
+def min_by(_: tuple[Any, ...], rows: RingMap) -> Any:
+    """The value beside the least `by`; of several the least."""
+    found = min(present(rows), key=order, default=None)
+    return None if found is None else found[1]
+
+
+def window(params: tuple[Any, ...], rows: RingMap) -> RingMap:
+    """Every row beside what window functions say of it, in the order of `_in_order`."""
+    directions, windows, names = params
+    partition = [(k[0], dict(zip(names, k[1], strict=True)), n) for k, n in rows.items()]
+    out: dict[Any, int] = {}
+    for row, values in windows_of(partition, directions, windows):
+        key = (tuple(row.values()), values)
+        out[key] = out.get(key, 0) + 1
+    return RingMap(out)
+
+
+def listagg(params: tuple[Any, ...], rows: RingMap) -> str | None:
+    """The texts in order, with a separator between them."""
+    separator, directions = params
+    texts = [k[1] for k in _in_order(rows, directions) for _ in range(rows[k])]
+    return separator.join(texts) if texts else None
+
+
 ANSWERS = {
     "min": AnswerFunction("min", _element, smallest, "a bag of scalars"),
     "max": AnswerFunction("max", _element, largest, "a bag of scalars"),
     "single": AnswerFunction("single", _element, single, "a bag of scalars"),
     "first": AnswerFunction("first", _ordered, first, "a bag of {order: {...}, row: ...}"),
+    "window": AnswerFunction("window", _windowed, window, "a bag of {order: {...}, row: {...}}"),
+    "percentile": AnswerFunction("percentile", _numbers, percentile, "a bag of numbers"),
+    "percentile_disc": AnswerFunction(
+        "percentile_disc", _numbers, percentile_disc, "a bag of numbers"
+    ),
+    "mode": AnswerFunction("mode", _element, mode, "a bag of scalars"),
+    "max_by": AnswerFunction("max_by", _value_beside, max_by, "a bag of {by: ..., value: ...}"),
+    "min_by": AnswerFunction("min_by", _value_beside, min_by, "a bag of {by: ..., value: ...}"),
+    "listagg": AnswerFunction("listagg", _texts, listagg, "a bag of {order: {...}, row: string}"),
 }

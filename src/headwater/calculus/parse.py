@@ -45,6 +45,7 @@ from headwater.calculus.terms import (
     Zero,
 )
 from headwater.calculus.text import INFIX, KEY_FORMS, RESERVED
+from headwater.calculus.windows import Window, read_window
 from headwater.errors import IllTyped
 
 Inputs = Mapping[str, ty.RingType]
@@ -249,8 +250,13 @@ class _Parser(Literals):
                 case "first":
                     params = self.within("[", self.first_params, "]")
                     return Answer("first", params, self.within("(", self.ring, ")"))
+                case "window":
+                    params = self.within("[", self.window_params, "]")
+                    return Answer("window", params, self.within("(", self.ring, ")"))
             raise self.wrong(
-                f"`{text}` is not a form of ring values", "zero, sum, unbox or first", self.at - 1
+                f"`{text}` is not a form of ring values",
+                "zero, sum, unbox, first or window",
+                self.at - 1,
             )
         return self.reference("a ring value", lambda t: not ty.is_key(t))
 
@@ -263,12 +269,41 @@ class _Parser(Literals):
         """limit; offset; asc nulls first; desc nulls last; ..."""
         limit = None if self.accept("none") else self.integer()
         self.take(";")
-        offset, directions = self.integer(), []
+        offset = self.integer()
+        return limit, offset, self.directions()
+
+    def directions(self) -> tuple[tuple[bool, bool], ...]:
+        """; asc nulls first; desc nulls last ..."""
+        out = []
         while self.accept(";"):
             descending = self.either("asc", "desc")
             self.take("nulls")
-            directions.append((descending, self.either("first", "last")))
-        return limit, offset, tuple(directions)
+            out.append((descending, self.either("first", "last")))
+        return tuple(out)
+
+    def key_params(self, name: str) -> tuple[Any, ...]:
+        """The parameters of an answer that is a key, as `text.show` writes them."""
+        if name == "mode":
+            return (self.either("asc", "desc"),)
+        constant = self.constant()
+        if name == "listagg":
+            return (constant.value, self.directions())
+        self.take(";")
+        return (float(constant.value), self.either("asc", "desc"))
+
+    def window_params(self) -> tuple[Any, ...]:
+        """(columns); asc nulls first; ...; row_number(): int; ..."""
+        names = tuple(self.listed("(", lambda: self.name("column"), ")"))
+        directions: list[tuple[bool, bool]] = []
+        windows: list[Window] = []
+        while self.accept(";"):
+            if self.sees("asc", "desc"):
+                descending = self.either("asc", "desc")
+                self.take("nulls")
+                directions.append((descending, self.either("first", "last")))
+            else:
+                windows.append(read_window(self))
+        return tuple(directions), tuple(windows), names
 
     def either(self, no: str, yes: str) -> bool:
         """Which of two words is here."""
@@ -301,6 +336,10 @@ class _Parser(Literals):
             return self.within("(", self.key, ")")
         if self.sees("{"):
             return Record(self.listed("{", lambda: self.named(self.key), "}"))
+        if kind == "name" and text in KEY_FORMS and self.opens("["):
+            self.next()
+            params = self.within("[", lambda: self.key_params(text), "]")
+            return Answer(text, params, self.within("(", self.ring, ")"))
         if not self.opens("("):
             return self.reference("a key", ty.is_key)
         self.next()

@@ -443,6 +443,16 @@ def _(_r: KeyType, types: tuple[KeyType, ...], a: Any, b: Any) -> Any:
     return None if order(promoted(a, types)) == order(promoted(b, types)) else a
 
 
+@scalar("one_row", lambda ts: ts[1] if len(ts) == 2 else None, strict=False)
+def _(_r: KeyType, _: Any, rows: Any, value: Any) -> Any:
+    """A value that came from one row at most."""
+    if rows is not None and rows > 1:
+        raise ScalarError(
+            "a scalar subquery gave more than one row", hint="aggregate it, for example with max()"
+        )
+    return value
+
+
 def _case(types: tuple[KeyType, ...]) -> KeyType | None:
     if len(types) % 2 == 0:
         return None

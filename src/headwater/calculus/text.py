@@ -6,7 +6,7 @@ type of what is applied decides. Composite operands are in parentheses, so there
 remember; `for`, `let`, `each`, `fn` and `dict` reach as far to the right as they can.
 
     key   ::= 3 | 'a' | null | 3:int | x | key.a | {a: key, ...} | f(key, ...) | f(key, ...):type
-            | key + key | box(ring) | min(ring) | ℓ1(key, ...)
+            | key + key | box(ring) | min(ring) | percentile[0.5; asc](ring) | ℓ1(key, ...)
             | let X := ring in key | let key x := key in key
     ring  ::= 3 | 3.0r | 3.00d | R | ring.a | ⟨a: ring, ...⟩ | {key} | {key ↦ ring} | zero(type)
             | ring + ring | -ring | ring · ring | ring * ring | ring ∪ ring | ring @ argument
@@ -93,7 +93,18 @@ RESERVED = (
 )
 """Words that are names only in backticks."""
 
-KEY_FORMS = ("box", "min", "max", "single")
+KEY_FORMS = (
+    "box",
+    "min",
+    "max",
+    "single",
+    "percentile",
+    "percentile_disc",
+    "mode",
+    "max_by",
+    "min_by",
+    "listagg",
+)
 """What looks like a scalar function but has a ring term in it; a function of that name is in backticks."""
 
 NAME = re.compile(r"[Δ′A-Za-z_ℓ][A-Za-z0-9_′]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
@@ -205,7 +216,7 @@ def show(term: Term) -> str:
             names = f"{bound(key)} ↦ {bound(value)}"
             return f"each {names} in {atom(source)} collect {show(body)}"
         case Answer(name, params, inner):
-            return f"{name}{_params(params)}({show(inner)})"
+            return f"{name}{_params(name, params)}({show(inner)})"
         case _:
             assert_never(term)
 
@@ -259,16 +270,34 @@ def number(value: Any, t: RingType) -> str:
             return str(value)
 
 
-def _params(params: tuple[Any, ...]) -> str:
-    """The parameters of `first`: limit, offset, and the directions of the order columns."""
+def _params(name: str, params: tuple[Any, ...]) -> str:
+    """The parameters of an answer: first[limit; offset; order ...], listagg['sep'; order ...], percentile[0.5; asc]."""
     if not params:
         return ""
-    limit, offset, directions = params
-    shown = [
-        f"{'desc' if descending else 'asc'} nulls {'last' if last else 'first'}"
-        for descending, last in directions
-    ]
-    return f"[{'; '.join([str(limit).lower(), str(offset), *shown])}]"
+    match name:
+        case "first":
+            limit, offset, directions = params
+            shown = [str(limit).lower(), str(offset), *map(_direction, directions)]
+        case "window":
+            directions, windows, names = params
+            columns = ", ".join(map(field_name, names))
+            shown = [f"({columns})", *map(_direction, directions), *(w.text() for w in windows)]
+        case "listagg":
+            shown = [literal(params[0], STRING), *map(_direction, params[1])]
+        case "mode":
+            shown = [_sense(params[0])]
+        case _:
+            shown = [repr(float(params[0])), _sense(params[1])]
+    return f"[{'; '.join(shown)}]"
+
+
+def _sense(descending: bool) -> str:
+    return "desc" if descending else "asc"
+
+
+def _direction(column: tuple[bool, bool]) -> str:
+    descending, last = column
+    return f"{_sense(descending)} nulls {'last' if last else 'first'}"
 
 
 def _keyed(term: Record) -> bool:
@@ -288,7 +317,7 @@ def _is_key_term(term: Term) -> bool:
             fields = dict(getattr(getattr(inner, "type", None), "fields", ()))
             return is_key(fields[name]) if name in fields else _is_key_term(inner)
         case Answer(name):
-            return name != "first"
+            return name not in ("first", "window")
         case Let(_, _, body):
             return _is_key_term(body)
         case _:

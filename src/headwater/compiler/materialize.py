@@ -88,7 +88,7 @@ class Materializer:
         strategy: str,
         route: Sequence[int] | None = None,
         kind: str = "change",
-        order: int | None = None,
+        order: Sequence[tuple[int, bool, bool]] = (),
         extra: Sequence[tuple[str, RingType]] = (),
         note: str = "",
     ) -> Map:
@@ -238,7 +238,7 @@ class Materializer:
         changes: tuple[Statement, ...] = ()
         if is_change:
             term = substitute(part.term, {s: _old(s) for _, s in atoms})
-            into = map_of(term, places, None, "change", None, (), "", "change", self.relations)
+            into = map_of(term, places, None, "change", (), (), "", "change", self.relations)
             made = summands(normalize(part.term))
             changes = tuple(self._statement(into, s, m, "first-order") for s, m in made)
         else:
@@ -318,7 +318,7 @@ def map_of(
     lookup: Sequence[int],
     route: Sequence[int] | None,
     kind: str,
-    order: int | None,
+    order: Sequence[tuple[int, bool, bool]],
     extra: Sequence[tuple[str, RingType]],
     note: str,
     strategy: str,
@@ -333,7 +333,8 @@ def map_of(
     by = tuple(f"k{i}" for i in lookup)
     to = by if route is None else tuple(f"k{i}" for i in route)
     reads = sorted(r for r in _inputs(term))
-    described = (show(term), ",".join(by), ",".join(to), kind, str(order), str(extra))
+    ordering = tuple((f"k{i}", descending, last) for i, descending, last in order)
+    described = (show(term), ",".join(by), ",".join(to), kind, str(ordering), str(extra))
     stem = BASE if strategy == "first-order" else "m"
     return Map(
         f"{stem}{digest(*described)}",
@@ -343,7 +344,7 @@ def map_of(
         by,
         to,
         kind,
-        "" if order is None else f"k{order}",
+        ordering,
         max((known.levels.get(r, 0) for r in reads), default=0) if known else 0,
         tuple(reads),
         note,

@@ -9,13 +9,19 @@ plain data with scalars as text, so that any executor can run it; `engine` has t
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from headwater.calculus.terms import Term
-from headwater.calculus.types import KeyType, RecordType, RingType
+from headwater.calculus.types import KeyType, RecordType, RingType, boxed
+from headwater.calculus.windows import Window
 from headwater.compiler.scalar import Scalar
 
 WEIGHT = "_w"
 """The column of a change that says how often a row is added (or taken away)."""
+
+
+Ordering = tuple[str, bool, bool]
+"""A column that entries of a group are in the order of: descending, NULLs last."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +39,7 @@ class Map:
     lookup: tuple[str, ...]
     route: tuple[str, ...]
     kind: str = "change"
-    order: str = ""
+    order: tuple[Ordering, ...] = ()
     level: int = 0
     reads: tuple[str, ...] = ()
     note: str = ""
@@ -115,23 +121,48 @@ class Distinct:
     """Whether it counts the values; else it adds them."""
 
 
+ENDS = ("min", "max", "min_by", "max_by")
+"""Functions of a bag that one end of it says."""
+
+
 @dataclass(frozen=True)
-class Extreme:
-    """The smallest or largest value of a bag that is kept in order."""
+class FromBag:
+    """A component that is answered from a bag in order: from the near end of it, or from all of it.
+
+    `items` are the columns of the bag's elements.
+    """
 
     map: Map
     column: str
-    largest: bool
+    function: str
+    params: tuple[Any, ...]
+    items: tuple[str, ...]
     type: KeyType
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """The rows of a group in order: the first of them, or all with what window functions say of each.
+
+    `order` and `row` are columns of the bag; the row's are given under new names.
+    """
+
+    map: Map
+    order: tuple[str, ...]
+    row: tuple[tuple[str, str], ...]
+    limit: int | None = None
+    offset: int = 0
+    windows: tuple[tuple[str, Window], ...] = ()
 
 
 @dataclass(frozen=True)
 class Stratum:
     """A relation answered from a group's map.
 
-    For a touched key the columns of `group` (its key, its ring) and of `extremes` make a row of components;
+    For a touched key the columns of `group` (its key, its ring) and of `from_bags` make a row of components;
     `where` and `row` over those give the row of the relation, `weight` how often. `answers` keeps the components
-    that were answered last, where they cannot be told from the group's map alone.
+    that were answered last, where they cannot be told from the group's map alone. With `ranked` there is one row
+    of components for each row that it gives.
     """
 
     name: str
@@ -139,7 +170,8 @@ class Stratum:
     type: RecordType
     group: Map
     distinct: tuple[Distinct, ...]
-    extremes: tuple[Extreme, ...]
+    from_bags: tuple[FromBag, ...]
+    ranked: Ranked | None
     answers: Map | None
     always: bool
     where: tuple[Scalar, ...]
@@ -150,8 +182,24 @@ class Stratum:
     @property
     def maps(self) -> list[Map]:
         """All maps of the stratum."""
-        kept = [self.group, *(d.map for d in self.distinct), *(e.map for e in self.extremes)]
-        return [*dict.fromkeys(kept), *([self.answers] if self.answers else [])]
+        return [self.group, *self.bags, *([self.answers] if self.answers else [])]
+
+    @property
+    def bags(self) -> list[Map]:
+        """The maps of bags beside the group's."""
+        maps = [*(d.map for d in self.distinct), *(b.map for b in self.from_bags)]
+        return list(dict.fromkeys([*maps, *([self.ranked.map] if self.ranked else [])]))
+
+    @property
+    def components(self) -> list[tuple[str, KeyType]]:
+        """The columns that an answer reads: the group's key, its ring as numbers, and what comes from bags."""
+        group = [*self.group.key, *((n, boxed(t)) for n, t in self.group.ring)]
+        bags = [(b.column, b.type) for b in self.from_bags]
+        if self.ranked is None:
+            return [*group, *bags]
+        types = dict(self.ranked.map.key)
+        rows = [(n, types[c]) for c, n in self.ranked.row]
+        return [*group, *bags, *rows, *((n, w.returns) for n, w in self.ranked.windows)]
 
 
 @dataclass(frozen=True)

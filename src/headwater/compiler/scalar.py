@@ -194,6 +194,10 @@ SQL: dict[str, tuple[Operands, Writing]] = {
     "case": (lambda types, r: (ty.BOOLEAN, r) * (len(types) // 2) + (r,), _case),
     "like": (_takes(ty.STRING), _infix("LIKE")),
     "try_cast": (_own, lambda r, a: f"TRY_CAST({a} AS {spark_type(r)})"),
+    "one_row": (
+        lambda types, r: (ty.BIGINT, r),
+        _form("if({} > 1, raise_error('a scalar subquery gave more than one row'), {})"),
+    ),
     "py_mod": (_numbers, _py_mod),
     "py_floordiv": (_numbers, _py_floordiv),
     "py_strip": (_takes(ty.STRING), _form(f"trim(BOTH {text(_SPACES)} FROM {{}})")),
@@ -266,7 +270,10 @@ def _from_left(types: Types, r: KeyType, trees: list[Tree]) -> bool:
 
 
 _TESTS: tuple[tuple[Test, str], ...] = (
-    (_always, "and or not is_null is_not_null case negate abs length concat trim ltrim rtrim"),
+    (
+        _always,
+        "and or not is_null is_not_null case negate abs length concat trim ltrim rtrim one_row",
+    ),
     (_alike, "= <> < <= > >= <=> greatest least coalesce"),
     (_sums, "+ -"),
     (_products, "*"),

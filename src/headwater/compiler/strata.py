@@ -12,60 +12,33 @@ from collections.abc import Iterable, Mapping
 
 from headwater.calculus.check import type_of
 from headwater.calculus.terms import (
-    Add,
-    Answer,
-    Box,
-    Call,
-    Const,
     Each,
-    Field,
     Let,
-    Neg,
-    Num,
-    Pred,
-    Record,
     Rel,
-    Sng,
     Term,
-    Times,
-    Unbox,
-    Var,
-    Zero,
-    children,
-    rebuild,
     relations,
     substitute,
-    subterms,
-    variables,
 )
 from headwater.calculus.text import show
 from headwater.calculus.types import (
     INT,
-    KeyType,
     MapType,
-    ProductType,
     RecordType,
-    RingType,
     bag,
-    boxed,
     has_box,
-    is_scalar,
 )
-from headwater.compiler.alpha import canonical, digest, sorted_monomial
+from headwater.compiler.alpha import canonical, digest
+from headwater.compiler.answering import Answering, summed
 from headwater.compiler.choose import work
 from headwater.compiler.materialize import (
-    ONE,
     Materializer,
     Relations,
-    cells_of,
     key_fields,
-    output_of,
 )
-from headwater.compiler.program import Distinct, Extreme, Map, Program, Stratum, View
-from headwater.compiler.scalar import Scalar, scalar
+from headwater.compiler.program import Map, Program, View
 from headwater.errors import NotIncremental
-from headwater.rules.monoid import Monomial, monomial, summands
-from headwater.rules.normalize import normalize
+from headwater.rules.monoid import Monomial
+from headwater.rules.subqueries import Subqueries
 
 STRATEGIES = ("auto", "recursive", "first-order", "recompute")
 
@@ -77,6 +50,7 @@ class Compiler:
         self.program = Program()
         self.relations = Relations(dict(sources), {n: 0 for n in sources}, set(static))
         self.maps = Materializer(self.program, self.relations)
+        self.subqueries = Subqueries(self._relation)
 
     def fork(self) -> Compiler:
         """A copy to try something on."""
@@ -124,10 +98,10 @@ class Compiler:
         return made
 
     def _incremental(self, name: str, term: Term, row: RecordType, strategy: str) -> View:
-        linear = self.cut(canonical(term))
+        linear = self.subqueries.cut(canonical(term))
         if isinstance(linear, Rel) and linear.name in self.program.strata:
             return View(name, term, row, strategy, linear.name, None)
-        rows = _summed(self.monomials(linear))
+        rows = summed(self.monomials(linear), type_of(linear))
         every = range(len(row.fields))
         kept = self.maps.keep(rows, every, strategy=self.strategy, note=f"the rows of {name}")
         return View(name, term, row, strategy, None, kept)
@@ -135,313 +109,22 @@ class Compiler:
     # --- where answers are needed ---------------------------------------------------------------------------
 
     def monomials(self, term: Term) -> list[tuple[int, Monomial]]:
-        """A term as a sum of monomials over relations; `NotIncremental` where there is nothing to maintain."""
-        found = summands(normalize(self.cut(term)))
-        if not found:
-            raise NotIncremental("EMPTY", "a part of the query never has rows", hint="leave it out")
-        if not all(m.atoms for _, m in found):
-            raise NotIncremental(
-                "CONSTANT", "a part of the query reads no table", hint="put its rows into a source"
-            )
-        return found
+        """A term as a sum of monomials over relations."""
+        return self.subqueries.monomials(term)
 
-    def cut(self, term: Term) -> Term:
-        """The term with every answer replaced by the relation of a stratum."""
-        match term:
-            case Each() if not variables(term):
-                return self._relation(term)
-            case Let(var, bound, body) if isinstance(var.type, MapType):
-                return self.cut(substitute(body, {var: bound}))
-            case Let() if not variables(term):
-                return self._relation(term)
-            case Each() | Let():
-                raise NotIncremental(
-                    "CORRELATED",
-                    "a subquery that depends on the row around it is not maintained yet",
-                    hint="group in a subquery of FROM and join it",
-                )
-            case Answer("first"):
-                raise NotIncremental(
-                    "LIMIT", "ORDER BY with LIMIT is not maintained yet", hint="leave out the LIMIT"
-                )
-            case _:
-                return rebuild(term, tuple(self.cut(c) for c in children(term)))
-
-    def _relation(self, term: Each | Let) -> Term:
+    def _relation(self, term: Term) -> Term:
+        """The relation of a closed answer: that of its stratum."""
         named = canonical(term)
         assert isinstance(named, (Each, Let))
         term = named
         stem = "first:" if self.strategy == "first-order" else ""
         name = f"r{digest(stem + show(term))}"
         if name not in self.program.strata:
-            made = _Answering(self, name, term).stratum()
+            made = Answering(self, name, term).stratum()
             self.program.strata[name] = made
             self.relations.levels[name] = made.level + 1
             self.relations.rows[name] = made.type
         return Rel(name, type_of(term))
-
-
-class _Answering:
-    """The compilation of one answer."""
-
-    def __init__(self, compiler: Compiler, name: str, term: Each | Let):
-        self.compiler, self.name, self.term = compiler, name, term
-        if isinstance(term, Each):
-            self.k: Var | None = term.key
-            self.v, self.source, self.body = term.value, term.source, term.body
-        else:
-            self.k, self.v, self.source, self.body = None, term.var, term.bound, term.body
-        self.monomials = compiler.monomials(self.source)
-        self.groups = key_fields(type_of(self.source))
-        self.columns: dict[Term, str] = {}
-        self.extra: list[tuple[str, RingType]] = []
-        self.distinct: list[tuple[str, Map, bool]] = []
-        self.extremes: list[Extreme] = []
-
-    def stratum(self) -> Stratum:
-        """The group's map, the maps of its bags, and the answer over them."""
-        self._keys()
-        product = isinstance(self.v.type, ProductType)
-        fields = (
-            list(self.v.type.fields)
-            if isinstance(self.v.type, ProductType)
-            else [("", self.v.type)]
-        )
-        scalars = [(i, n, t) for i, (n, t) in enumerate(fields) if is_scalar(t)]
-        self.bags: dict[Term, int] = {
-            (Field(self.v, n) if product else self.v): i
-            for i, (n, t) in enumerate(fields)
-            if isinstance(t, MapType)
-        }
-        ring: list[list[Term]] = [[ONE] for _ in self.monomials]
-        for i, n, _ in scalars:
-            column = [_component(m.output, i) for _, m in self.monomials]
-            place = (
-                next((j for j in range(len(ring[0])) if [r[j] for r in ring] == column), None)
-                if ring
-                else None
-            )
-            if place is None:
-                for r, c in zip(ring, column, strict=True):
-                    r.append(c)
-                place = len(ring[0]) - 1 if ring else 0
-            self.columns[Field(self.v, n) if product else self.v] = f"r{place}"
-        self.linear = len(ring[0]) if ring else 1
-        self._bags()
-        group = self._map(
-            [(s, _ringed(m, r)) for (s, m), r in zip(self.monomials, ring, strict=True)],
-            range(len(self.groups)),
-            kind="value",
-            extra=tuple(self.extra),
-            note="a group's value",
-        )
-        return self._answer(group)
-
-    def _keys(self) -> None:
-        if self.k is None:
-            return
-        if isinstance(self.k.type, RecordType):
-            for i, (n, _) in enumerate(self.groups):
-                self.columns[Field(self.k, n)] = f"k{i}"
-        else:
-            self.columns[self.k] = "k0"
-
-    def _map(
-        self,
-        monomials: list[tuple[int, Monomial]],
-        lookup: Iterable[int],
-        *,
-        kind: str,
-        route: Iterable[int] | None = None,
-        order: int | None = None,
-        extra: tuple[tuple[str, RingType], ...] = (),
-        note: str,
-    ) -> Map:
-        return self.compiler.maps.keep(
-            _summed(monomials),
-            list(lookup),
-            strategy=self.compiler.strategy,
-            route=None if route is None else list(route),
-            kind=kind,
-            order=order,
-            extra=extra,
-            note=note,
-        )
-
-    # --- bags: min, max, and what is said of different values --------------------------------------------------
-
-    def _bags(self) -> None:
-        for t in subterms(self.body):
-            if t in self.columns:
-                continue
-            match t:
-                case Answer("min" | "max" as name, (), of) if of in self.bags:
-                    self._extreme(t, of, name == "max")
-                case Each(d, w, of, body) if of in self.bags:
-                    self._different(t, of, d, w, body)
-
-    def _extreme(self, term: Answer, of: Term, largest: bool) -> None:
-        bag = self._bag(of, ordered=True)
-        column = f"e{len(self.extremes)}"
-        self.extremes.append(Extreme(bag, column, largest, type_of(term)))
-        self.columns[term] = column
-
-    def _different(self, term: Each, of: Term, d: Var, w: Var, body: Term) -> None:
-        factors = [f for f in (body.factors if isinstance(body, Times) else (body,)) if f != ONE]
-        live = [f for f in factors if f == Pred(Call(">", (Box(w), Const(0, boxed(INT)))))]
-        rest = [f for f in factors if f not in live]
-        if not live or rest not in ([], [Unbox(d)]):
-            raise NotIncremental("AGGREGATE", f"`{term}` is not maintained yet")
-        bag = self._bag(of, ordered=False)
-        column = f"d{digest(bag.name, str(not rest))}"  # says which bag, so that groups are shared rightly
-        if column not in dict(self.extra):
-            self.extra.append((column, type_of(term)))
-            self.distinct.append((column, bag, not rest))
-        self.columns[term] = column
-
-    def _bag(self, of: Term, ordered: bool) -> Map:
-        place, groups = self.bags[of], len(self.groups)
-        parts = []
-        for sign, m in self.monomials:
-            value = _component(m.output, place)
-            if isinstance(value, Zero):  # a branch of UNION ALL in which the column is NULL
-                continue
-            factors = value.factors if isinstance(value, Times) else (value,)
-            (item,) = (f for f in factors if isinstance(f, Sng))
-            rest = tuple(f for f in factors if f is not item)
-            key, _ = output_of(_ringed(m, [ONE]).output)
-            items = [v for _, v in item.key.fields] if isinstance(item.key, Record) else [item.key]
-            row = Record(tuple((f"k{i}", t) for i, t in enumerate((*key, *items))))
-            parts.append((sign, Monomial(m.atoms, (*m.factors, *rest), Sng(row, item.value))))
-        if not parts:
-            raise NotIncremental("EMPTY", "an aggregate of NULL is NULL", hint="leave it out")
-        width = len(key_fields(_type(parts[0][1])))
-        if ordered:
-            note = "the values of a group, in order"
-            return self._map(parts, range(groups), kind="change", order=groups, note=note)
-        note = "the different values of a group"
-        return self._map(parts, range(width), kind="change", route=range(groups), note=note)
-
-    # --- the answer ------------------------------------------------------------------------------------------------
-
-    def _answer(self, group: Map) -> Stratum:
-        m = monomial(self.body)
-        if m.atoms or not isinstance(m.output, Sng):
-            raise NotIncremental(
-                "ANSWER",
-                f"`{self.body}` is more than one row a group, which is not maintained yet",
-                hint="join the groups in a query around this one",
-            )
-        for t in subterms(self.body):
-            if isinstance(t, Rel):
-                raise NotIncremental(
-                    "SUBQUERY",
-                    "a subquery beside aggregates is not maintained yet",
-                    hint="join it in a query around this one",
-                )
-        where = [f.condition for f in m.factors if isinstance(f, Pred)]
-        weights = [f for f in (*m.factors, m.output.value) if not isinstance(f, Pred) and f != ONE]
-        if len(weights) > 1 or not all(isinstance(w, (Unbox, Num)) for w in weights):
-            raise NotIncremental("ANSWER", f"`{self.body}` is not maintained yet")
-        key = m.output.key
-        row_type = RecordType(tuple(key_fields(type_of(self.term))))
-        cells = cells_of(key)
-        weight = None
-        for w in weights:
-            assert isinstance(w, (Unbox, Num))
-            weight = self._scalar(w.key if isinstance(w, Unbox) else Const(w.value, boxed(INT)))
-        return Stratum(
-            self.name,
-            self.term,
-            row_type,
-            group,
-            tuple(Distinct(m, c, counts) for c, m, counts in self.distinct),
-            tuple(self.extremes),
-            self._answers(group) if self.extremes else None,
-            self.k is None,
-            tuple(self._scalar(t) for t in where),
-            tuple((n, self._scalar(c)) for (n, _), c in zip(row_type.fields, cells, strict=True)),
-            weight,
-            group.level,
-        )
-
-    def _scalar(self, term: Term) -> Scalar:
-        unread = [b for b in self.bags if b in subterms(_hidden(term, self.columns))]
-        if unread:
-            raise NotIncremental(
-                "AGGREGATE",
-                f"`{term}` reads a whole bag, which is not maintained yet",
-                hint="sum, count, avg, min, max and their DISTINCT forms are",
-            )
-        return scalar(term, self.columns)
-
-    def _answers(self, group: Map) -> Map:
-        """What was answered last, by group: the smallest and largest values cannot be told from the sums."""
-        types = component_types(group, self.extremes)
-        key = tuple((f"k{i}", t) for i, (_, t) in enumerate(types))
-        by = group.lookup
-        name = f"a{digest(self.name)}"
-        made = Map(
-            name,
-            self.term,
-            key,
-            (("r0", INT),),
-            by,
-            by,
-            "change",
-            "",
-            group.level,
-            (),
-            "last answers",
-        )
-        self.compiler.program.maps[name] = made
-        return made
-
-
-def component_types(group: Map, extremes: Iterable[Extreme]) -> list[tuple[str, KeyType]]:
-    """The columns that an answer reads: the group's key, its ring as numbers, and the extremes."""
-    return [
-        *group.key,
-        *((n, boxed(t)) for n, t in group.ring),
-        *((e.column, e.type) for e in extremes),
-    ]
-
-
-def _component(output: Term, place: int) -> Term:
-    value = output.value if isinstance(output, Sng) else output
-    return value.fields[place][1] if isinstance(value, Record) else value
-
-
-def _ringed(m: Monomial, ring: list[Term]) -> Monomial:
-    """The monomial with another value, and its key as a record."""
-    key = m.output.key if isinstance(m.output, Sng) else Record(())
-    cells = cells_of(key)
-    named = Record(tuple((f"k{i}", c) for i, c in enumerate(cells)))
-    value = Record(tuple((f"r{i}", r) for i, r in enumerate(ring)))
-    return Monomial(m.atoms, m.factors, Sng(named, value))
-
-
-def _summed(monomials: list[tuple[int, Monomial]]) -> Term:
-    """The sum of monomials in one form."""
-    terms = []
-    for sign, m in monomials:
-        t = canonical(sorted_monomial(m))
-        terms.append(Neg(t) if sign < 0 else t)
-    terms.sort(key=show)
-    return terms[0] if len(terms) == 1 else Add(tuple(terms))
-
-
-def _type(m: Monomial) -> MapType:
-    t = type_of(sorted_monomial(m))
-    assert isinstance(t, MapType)
-    return t
-
-
-def _hidden(term: Term, columns: Mapping[Term, str]) -> Term:
-    """The term without what is a column already."""
-    if term in columns:
-        return Const(None, boxed(INT))
-    return rebuild(term, tuple(_hidden(c, columns) for c in children(term)))
 
 
 def _recomputed(name: str, term: Term, row: RecordType) -> Map:

@@ -7,7 +7,7 @@ answer is computed from, before and after, and `rows` computes it: the change of
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -15,13 +15,12 @@ import pyarrow.compute as pc
 
 from headwater.calculus.types import RealType
 from headwater.compiler.program import WEIGHT, Bind, Distinct, Filter, Map, Stratum
-from headwater.compiler.strata import component_types
+from headwater.engine.ordered import from_bag, ranked
 from headwater.engine.rows import Scalars, changes_of, hashed
 from headwater.engine.spec import encode, ring_columns, shown, spec_of
 from headwater.engine.types import arrow_type
 from headwater.engine.working import Working
 from headwater.state.arrangement import INDEX, Arrangement, Touched, total
-from headwater.state.ordered import first_k, last_k
 from headwater.state.run import MapSpec, column, prepared
 
 CELL, TIMES = "row.", "row"
@@ -39,8 +38,7 @@ def merge(
     pending = {n: list(tables) for n, tables in changes.items() if any(t.num_rows for t in tables)}
     touched: dict[str, list[pa.Table]] = {}
     for stratum in strata:
-        bags = [*(d.map for d in stratum.distinct), *(e.map for e in stratum.extremes)]
-        for m in dict.fromkeys((stratum.group, *bags)):
+        for m in (stratum.group, *stratum.bags):
             tables = [t for t in pending.get(m.name, ()) if t.num_rows]
             touched.setdefault(stratum.name, []).extend(tables)
     # Strata may share a bag and even a group: each is merged once, and passes on once.
@@ -115,17 +113,15 @@ def different(group: Map, keys: list[pa.Table]) -> pa.Table:
 
 def components(working: Working, stratum: Stratum, keys: pa.Table) -> pa.Table:
     """What the answers of touched groups are computed from: before with weight -1, after with weight 1."""
-    group = stratum.group
-    after = _current(working.now(group.name), stratum, keys, working)
+    after = current(working.now, stratum, keys)
     if stratum.answers is None:
-        before = _current(working.before(group.name), stratum, keys, working)
-        return signed(stratum, [(before, -1), (after, 1)])
-    m = stratum.answers
-    found = working.before(m.name).lookup(keys)
-    names = [n for n, _ in component_types(group, stratum.extremes)]
-    before = found.select(m.columns).rename_columns(names)
-    if stratum.always and before.num_rows == 0 and keys.num_rows:
-        before = nothing(stratum)
+        before = current(working.before, stratum, keys)
+    else:
+        found = working.before(stratum.answers.name).lookup(keys)
+        before = found.select(stratum.answers.columns)
+        before = before.rename_columns([n for n, _ in stratum.components])
+        if stratum.always and before.num_rows == 0 and keys.num_rows:
+            before = nothing(stratum)
     return signed(stratum, [(before, -1), (after, 1)])
 
 
@@ -133,7 +129,7 @@ def keep_answers(working: Working, stratum: Stratum, change: pa.Table) -> None:
     """Writes down what was answered, to be taken back the next time."""
     m = stratum.answers
     assert m is not None
-    columns = [column(change, n) for n, _ in component_types(stratum.group, stratum.extremes)]
+    columns = [column(change, n) for n, _ in stratum.components]
     types = [spec_of(m).schema.field(n).type for n in m.columns]
     arrays = {n: c.cast(t) for n, c, t in zip(m.columns, columns, types, strict=True)}
     table = pa.table({**arrays, "r0": column(change, WEIGHT)})
@@ -141,28 +137,24 @@ def keep_answers(working: Working, stratum: Stratum, change: pa.Table) -> None:
     working.add(m.name, entries)
 
 
-def _current(at: Arrangement, stratum: Stratum, keys: pa.Table, working: Working) -> pa.Table:
-    """The components of groups in a map; groups that are gone have none."""
+def current(maps: Callable[[str], Arrangement], stratum: Stratum, keys: pa.Table) -> pa.Table:
+    """The components of groups, as some maps have them; groups that are gone have none."""
     group = stratum.group
-    found = at.lookup(keys)
-    index = np.asarray(column(found, INDEX))
-    live = keys.take(pa.array(index))
+    found = maps(group.name).lookup(keys)
+    live = keys.take(pa.array(np.asarray(column(found, INDEX))))
     arrays = {n: column(found, n) for n in group.columns} | shown(group, found)
-    for e in stratum.extremes:
-        arrays[e.column] = _extreme(working.now(e.map.name), e.map.order, live, e.largest)
+    for b in stratum.from_bags:
+        arrays[b.column] = from_bag(maps(b.map.name), b, live)
     table = pa.table(arrays)
     if stratum.always and table.num_rows == 0 and keys.num_rows:
         return nothing(stratum)
+    if stratum.ranked is not None and table.num_rows:
+        at, more, times = ranked(maps(stratum.ranked.map.name), stratum.ranked, live)
+        table = table.take(pa.array(at))
+        for n, c in more.items():
+            table = table.append_column(n, c)
+        table = table.append_column(WEIGHT, times)
     return table
-
-
-def _extreme(at: Arrangement, item: str, keys: pa.Table, largest: bool) -> pa.Array:
-    """The smallest or largest value of each group, NULL where there is none."""
-    found = (last_k if largest else first_k)(at, keys, 1)
-    index = np.asarray(column(found, INDEX))
-    places = np.full(keys.num_rows, -1, np.int64)
-    places[index[::-1]] = np.arange(len(index), dtype=np.int64)[::-1]
-    return column(found, item).take(pa.array(places, mask=places < 0))
 
 
 def nothing(stratum: Stratum) -> pa.Table:
@@ -171,7 +163,7 @@ def nothing(stratum: Stratum) -> pa.Table:
         n: pa.array([0.0 if isinstance(t, RealType) else 0], _boxed(t))
         for n, t in stratum.group.ring
     }
-    arrays |= {e.column: pa.array([None], arrow_type(e.type)) for e in stratum.extremes}
+    arrays |= {b.column: pa.array([None], arrow_type(b.type)) for b in stratum.from_bags}
     return pa.table(arrays)
 
 
@@ -182,12 +174,16 @@ def _boxed(t: object) -> pa.DataType:
 
 def signed(stratum: Stratum, sides: Sequence[tuple[pa.Table, int | pa.Array]]) -> pa.Table:
     """Components with their weights, one weight for all of a table or one a row."""
-    types = component_types(stratum.group, stratum.extremes)
+    types = stratum.components
     schema = pa.schema([*((n, arrow_type(t)) for n, t in types), (WEIGHT, pa.int64())])
     tables = [schema.empty_table()]
     for table, w in sides:
+        if table.num_rows == 0:
+            continue
         arrays = [column(table, n).cast(schema.field(n).type) for n, _ in types]
         weights = pa.repeat(pa.scalar(w, pa.int64()), table.num_rows) if isinstance(w, int) else w
+        if WEIGHT in table.column_names:  # of rows that are there several times
+            weights = pc.multiply(weights, column(table, WEIGHT))
         tables.append(pa.table([*arrays, weights], schema=schema))
     return pa.concat_tables(tables)
 

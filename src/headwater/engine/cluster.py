@@ -474,7 +474,8 @@ def slim_stratum(s: Stratum) -> Stratum:
         term=NO_TERM,
         group=slim_map(s.group),
         distinct=tuple(replace(d, map=slim_map(d.map)) for d in s.distinct),
-        extremes=tuple(replace(e, map=slim_map(e.map)) for e in s.extremes),
+        from_bags=tuple(replace(b, map=slim_map(b.map)) for b in s.from_bags),
+        ranked=replace(s.ranked, map=slim_map(s.ranked.map)) if s.ranked is not None else None,
         answers=slim_map(s.answers) if s.answers is not None else None,
     )
 

@@ -13,8 +13,15 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.compiler.program import WEIGHT, Map, Program, Stratum, View
-from headwater.compiler.strata import component_types
-from headwater.engine.answers import components, consolidated, nothing, rows, signed
+from headwater.engine.answers import (
+    components,
+    consolidated,
+    current,
+    different,
+    nothing,
+    rows,
+    signed,
+)
 from headwater.engine.rows import Scalars
 from headwater.engine.spec import shown
 from headwater.engine.types import arrow_type
@@ -62,14 +69,18 @@ def scan_components(
     empty = True
     for table in working.now(m.name).scan(low, high):
         empty = False
-        yield signed(stratum, [(_components(stratum, table), 1)])
+        if stratum.ranked is not None:
+            keys = table.select(["_h", *stratum.group.columns])
+            yield signed(stratum, [(current(working.now, stratum, keys), 1)])
+        else:
+            yield signed(stratum, [(_components(stratum, table), 1)])
     if stratum.always and empty and low <= 0 < high:
         yield signed(stratum, [(nothing(stratum), 1)])
 
 
 def _components(stratum: Stratum, table: pa.Table) -> pa.Table:
     if stratum.answers is not None:
-        names = [n for n, _ in component_types(stratum.group, stratum.extremes)]
+        names = [n for n, _ in stratum.components]
         return table.select(stratum.answers.columns).rename_columns(names)
     group = stratum.group
     return pa.table({n: column(table, n) for n in group.columns} | shown(group, table))
@@ -112,17 +123,24 @@ def changed(
         if before is None and stratum.always and not found:
             found = [signed(stratum, [(nothing(stratum), 1)])]
     else:
-        keys = [
-            t.select(["_h", *stratum.group.columns])
-            for t in _added(after, stratum.group.name, version)
-        ]
         if before is None:
             found = list(scan_components(stratum, after))
         else:
             both = Working(after.maps, before.refs, after.runs, 0, _newer(before, after, stratum))
-            found = [components(both, stratum, k) for k in keys]
+            found = [components(both, stratum, k) for k in _touched(after, stratum, version)]
     table = pa.concat_tables(found) if found else signed(stratum, [])
     return rows(stratum, table, scalars)
+
+
+def _touched(after: Working, stratum: Stratum, version: int) -> list[pa.Table]:
+    """The groups that a version touched, by their value or, where that stayed the same, by their rows."""
+    names = ["_h", *stratum.group.columns]
+    keys = [t.select(names) for t in _added(after, stratum.group.name, version)]
+    if stratum.ranked is None:
+        return keys
+    bag = stratum.ranked.map.name
+    keys += [t.select(names) for t in _added(after, bag, version)]
+    return [different(stratum.group, keys)] if keys else []
 
 
 def _newer(before: Working, after: Working, stratum: Stratum) -> dict[str, list[RunRef]]:

@@ -30,7 +30,7 @@ def spec_of(m: Map) -> MapSpec:
         tuple((n, t) for name, ring in m.ring for n, t in ring_columns(name, ring)),
         m.lookup,
         m.kind,
-        (Order(m.order),) if m.order else (),
+        tuple(Order(*o) for o in m.order),
     )
 
 

@@ -246,6 +246,12 @@ def _case(t: pa.DataType, args: list[Any], table: pa.Table) -> pa.Array:
     return whole if len(pieces) == 1 else whole.take(pa.array(order))
 
 
+def _one_row(_: pa.DataType, rows: Column, value: Column) -> Column:
+    if pc.any(pc.greater(rows, 1)).as_py():
+        raise ArrowCannot("a scalar subquery gave more than one row")  # so Spark says it
+    return value
+
+
 def _record(t: pa.DataType | None, *parts: Column) -> Column:
     if t is None:
         raise ArrowCannot("a record with a label in it has no type of Arrow")
@@ -270,6 +276,7 @@ NODES: dict[str, Callable[..., Column]] = {
     "is_null": lambda _, a: pc.is_null(a),
     "is_not_null": lambda _, a: pc.is_valid(a),
     "coalesce": lambda _, *a: pc.coalesce(*a),
+    "one_row": _one_row,
     "+": _arithmetic("add"),
     "-": _arithmetic("subtract"),
     "*": _arithmetic("multiply"),

@@ -342,6 +342,15 @@ def call_constant(term: Term) -> Term | None:
     return None
 
 
+def call_null(term: Term) -> Term | None:
+    """A strict function of NULL is NULL."""
+    match term:
+        case Call(name, args) if name in SCALARS and SCALARS[name].strict:
+            if any(isinstance(a, Const) and a.value is None for a in args):
+                return Const(None, type_of(term))
+    return None
+
+
 _UNFOLDED = {"case", "coalesce"}
 """Evaluated branch by branch in the interpreter, so not by their row."""
 
@@ -405,6 +414,7 @@ SIMPLIFY: tuple[Rule, ...] = (
     pred_constant,
     not_constant,
     call_constant,
+    call_null,
     and_constant,
     null_of_record,
     single_singleton,

@@ -17,6 +17,7 @@ from sqlglot import exp
 
 from headwater.calculus.check import type_of
 from headwater.calculus.terms import (
+    Add,
     Answer,
     Box,
     Call,
@@ -43,8 +44,12 @@ from headwater.calculus.types import (
 from headwater.errors import HeadwaterError, QueryError, TypeMismatch
 from headwater.language.build import ONE, ZERO, each_distinct
 from headwater.language.schema import sql_name
+from headwater.language.sql import bags
 from headwater.language.sql.coerce import case_of, cast_to
 from headwater.language.sql.expressions import Expressions
+from headwater.language.sql.grouping_sets import Sets, no_sets
+from headwater.language.sql.moments import TWO_ARGUMENTS, Total, moments
+from headwater.language.sql.no_aggregates import is_refused, refusal, unknown
 from headwater.language.sql.scope import Rows, Scope
 
 if TYPE_CHECKING:
@@ -61,6 +66,25 @@ KNOWN: dict[type[exp.Expr], str] = {
     exp.LogicalAnd: "bool_and",
     exp.LogicalOr: "bool_or",
     exp.CountIf: "count_if",
+    exp.Stddev: "stddev_samp",
+    exp.StddevSamp: "stddev_samp",
+    exp.StddevPop: "stddev_pop",
+    exp.Variance: "var_samp",
+    exp.VariancePop: "var_pop",
+    exp.Skewness: "skewness",
+    exp.Kurtosis: "kurtosis",
+    exp.CovarPop: "covar_pop",
+    exp.CovarSamp: "covar_samp",
+    exp.Corr: "corr",
+    exp.RegrCount: "regr_count",
+    exp.RegrAvgx: "regr_avgx",
+    exp.RegrAvgy: "regr_avgy",
+    exp.RegrSxx: "regr_sxx",
+    exp.RegrSyy: "regr_syy",
+    exp.RegrSxy: "regr_sxy",
+    exp.RegrSlope: "regr_slope",
+    exp.RegrIntercept: "regr_intercept",
+    exp.RegrR2: "regr_r2",
 }
 BY_NAME = {
     "mean": "avg",
@@ -69,7 +93,13 @@ BY_NAME = {
     "collect_list": "array_agg",
     "collect_set": "collect_set",
     "count_if": "count_if",
+    "std": "stddev_samp",
 }
+WRAPPERS = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
+"""What stands around an aggregate and is part of it."""
+
+Answered = Callable[[Callable[[str], Term]], Term]
+"""What an aggregate shows, given the components of the group's value."""
 
 
 def name_of(e: exp.Expr) -> str | None:
@@ -81,12 +111,26 @@ def name_of(e: exp.Expr) -> str | None:
 
 def is_aggregate(e: exp.Expr) -> bool:
     """Whether an expression is an aggregate function, maintained or not."""
-    return name_of(e) is not None or isinstance(e, (exp.AggFunc, exp.Filter))
+    if isinstance(e, WRAPPERS):
+        return is_aggregate(e.this)
+    return name_of(e) is not None or isinstance(e, exp.AggFunc) or is_refused(e)
 
 
 def aggregates(e: exp.Expr) -> Iterator[exp.Expr]:
-    """The aggregates of an expression, outermost, leaving out those of subqueries and windows."""
-    if isinstance(e, (exp.Query, exp.Window)):
+    """The aggregates of an expression, outermost, leaving out those of subqueries and windows themselves."""
+    if isinstance(e, exp.Query):
+        return
+    if isinstance(
+        e, exp.Window
+    ):  # its function is none, but what the function is given may have some
+        function = e.this
+        while isinstance(function, (*WRAPPERS, exp.IgnoreNulls, exp.RespectNulls)):
+            function = function.this
+        for child in (*function.iter_expressions(), *e.iter_expressions()):
+            if child is not e.this:
+                yield from aggregates(child)
+        if isinstance(e.this, exp.Filter):
+            yield from aggregates(e.this.expression)
         return
     if is_aggregate(e):
         yield e
@@ -98,14 +142,23 @@ def aggregates(e: exp.Expr) -> Iterator[exp.Expr]:
 class Grouping:
     """One GROUP BY: the group's keys, the components of its value, and the answer of each aggregate."""
 
-    def __init__(self, reader: Reader, rows: Rows, scope: Scope, keys: list[Term], grouped: bool):
+    def __init__(
+        self,
+        reader: Reader,
+        rows: Rows,
+        scope: Scope,
+        keys: list[Term],
+        grouped: bool,
+        sets: Sets | None = None,
+    ):
         self.reader, self.rows, self.scope = reader, rows, scope
         self.row = Expressions(reader, scope)
-        self.keys, self.grouped = keys, grouped
-        self.key_record = Record(tuple((f"g{i + 1}", k) for i, k in enumerate(keys)))
-        self.k = Var(reader.fresh("k"), type_of(self.key_record))
+        self.keys, self.grouped, self.sets = keys, grouped, sets
+        plain = Record(tuple((f"g{i + 1}", k) for i, k in enumerate(keys)))
+        self.key_records = [plain] if sets is None else sets.keys()
+        self.k = Var(reader.fresh("k"), type_of(self.key_records[0]))
         self.components: dict[Term, str] = {ONE: "n"}
-        self.answers: dict[int, Callable[[Callable[[str], Term]], Term]] = {}
+        self.answers: dict[int, Answered] = {}
         self.v: Var | None = None
 
     # --- first pass: what the aggregates keep ---------------------------------------------------------
@@ -113,7 +166,10 @@ class Grouping:
     def gather(self, e: exp.Expr) -> None:
         """Adds the components of every aggregate in an expression."""
         for node in aggregates(e):
-            if id(node) not in self.answers:
+            if isinstance(node, (exp.Grouping, exp.GroupingId)):
+                if self.sets is None:
+                    raise no_sets(self.reader, node)
+            elif id(node) not in self.answers:
                 self.answers[id(node)] = self._read(node)
 
     def close(self) -> None:
@@ -124,119 +180,139 @@ class Grouping:
     def _component(self, term: Term) -> str:
         return self.components.setdefault(term, f"a{len(self.components)}")
 
-    def _read(self, e: exp.Expr) -> Callable[[Callable[[str], Term]], Term]:
+    def kept(self, where: list[Term], args: list[Term], value: Term) -> str:
+        """The component that adds up a value over the rows where a condition holds and no argument is NULL."""
+        present = [Pred(Call("is_not_null", (a,))) for a in args]
+        factors = (*where, *present, value)
+        return self._component(factors[0] if len(factors) == 1 else Times(factors))
+
+    def _read(self, e: exp.Expr) -> Answered:
         where: list[Term] = []
         node = e
         if isinstance(node, exp.Filter):
             where = self.row.factors(node.expression.this)
             node = node.this
+        if (refused := refusal(self.reader, node)) is not None:
+            raise refused
+        if (answered := bags.read(self, node, where)) is not None:
+            return answered
         name = name_of(node)
-        if isinstance(node, (exp.First, exp.Last, exp.AnyValue)):
-            raise self.reader.refuse(
-                "NON_DETERMINISTIC",
-                f"`{node.sql(dialect='spark')}` may give another row's value each time",
-                e,
-                "use min or max",
-            )
         if name is None:
-            raise self.reader.refuse(
-                "AGGREGATE",
-                f"the aggregate `{node.sql(dialect='spark')}` is not maintained yet",
-                e,
-                "sum, count, avg, min, max, their DISTINCT forms, array_agg, bool_and and bool_or are",
-            )
-        args, distinct = self._arguments(node)
-        present = [Pred(Call("is_not_null", (a,))) for a in args]
-
-        def kept(value: Term) -> str:
-            factors = (*where, *present, value)
-            return self._component(factors[0] if len(factors) == 1 else Times(factors))
-
+            raise unknown(self.reader, node)
+        args, distinct = self.arguments(node)
+        total = self._total(where, args, distinct)
         match name:
             case "count" if not args:
                 counted = self._component(Times((*where, ONE)) if where else ONE)
                 return lambda v: Box(v(counted))
-            case "count" if not distinct:
-                count = kept(ONE)
-                return lambda v: Box(v(count))
+            case "count":
+                return total(lambda _: ONE)
+            case "count_if" if distinct:
+                return total(lambda parts: Pred(parts[0]))
             case "count_if":
                 test = self._component(Times((*where, Pred(args[0]))))
                 return lambda v: Box(v(test))
             case "bool_and" | "bool_or":
-                return self._logical(name, args[0], where, kept(ONE))
+                return self._logical(name, args[0], where, total(lambda _: ONE))
             case "min" | "max":
-                values = kept(Sng(args[0], ONE))
+                values = self.kept(where, args, Sng(args[0], ONE))
                 return lambda v: Answer(name, (), v(values))
             case "array_agg" | "collect_set":
-                items = kept(Sng(args[0], ONE))
+                items = self.kept(where, args, Sng(args[0], ONE))
                 if name == "array_agg" and not distinct:
                     return lambda v: Box(v(items))
-                return lambda v: Box(self._distinct(v(items), lambda d: Sng(d, ONE)))
-            case "count":
-                key = args[0] if len(args) == 1 else _tuple(args)
-                different = kept(Sng(key, ONE))
-                return lambda v: Box(self._distinct(v(different), lambda _: ONE))
+                return lambda v: Box(self.distinct(v(items), lambda d: Sng(d, ONE)))
             case _:
-                return self._summed(e, name, args[0], distinct, kept)
+                return self._numeric(node, name, args, total)
 
-    def _arguments(self, node: exp.Expr) -> tuple[list[Term], bool]:
+    def _total(self, where: list[Term], args: list[Term], distinct: bool) -> Total:
+        """How a sum over the rows is kept: as it is, or, of DISTINCT, as a bag that is added up when it is shown."""
+        if not distinct:
+
+            def plain(summand: Callable[[list[Term]], Term]) -> Answered:
+                component = self.kept(where, args, summand(args))
+                return lambda v: Box(v(component))
+
+            return plain
+
+        def different(summand: Callable[[list[Term]], Term]) -> Answered:
+            key = args[0] if len(args) == 1 else _tuple(args)
+            bag = self.kept(where, args, Sng(key, ONE))
+
+            def of(d: Term) -> Term:
+                if len(args) == 1:
+                    return summand([d])
+                return summand([Field(d, n) for n, _ in type_of(d).fields])
+
+            return lambda v: Box(self.distinct(v(bag), of))
+
+        return different
+
+    def arguments(self, node: exp.Expr) -> tuple[list[Term], bool]:
+        """The terms of an aggregate's arguments over the rows, and whether DISTINCT stands before them."""
         given = node.expressions if isinstance(node, exp.Anonymous) else [node.this]
         given = [g for g in given if g is not None and not isinstance(g, exp.Star)]
         distinct = bool(given) and isinstance(given[0], exp.Distinct)
         if distinct:
             given = given[0].expressions
         elif not isinstance(node, exp.Anonymous):
-            given = [*given, *(node.expressions or [])]
-        for g in given:
-            if next(aggregates(g), None) is not None:
-                raise self.reader.error(
-                    QueryError,
-                    f"`{node.sql(dialect='spark')}` aggregates an aggregate",
-                    g,
-                    hint="aggregate in a subquery first",
-                )
-        return [self.row.key(g) for g in given], distinct
+            more = [node.expression] if isinstance(node.args.get("expression"), exp.Expr) else []
+            given = [*given, *more, *(node.expressions or [])]
+        return [self.argument(node, g) for g in given], distinct
 
-    def _logical(
-        self, name: str, arg: Term, where: list[Term], count: str
-    ) -> Callable[[Callable[[str], Term]], Term]:
+    def argument(self, node: exp.Expr, g: exp.Expr) -> Term:
+        """One argument, which has no aggregate inside."""
+        if next(aggregates(g), None) is not None:
+            raise self.reader.error(
+                QueryError,
+                f"`{node.sql(dialect='spark')}` aggregates an aggregate",
+                g,
+                hint="aggregate in a subquery first",
+            )
+        return self.row.key(g)
+
+    def _logical(self, name: str, arg: Term, where: list[Term], count: Answered) -> Answered:
         true = self._component(Times((*where, Pred(arg))))
 
         def answer(v: Callable[[str], Term]) -> Term:
-            n, t = Box(v(count)), Box(v(true))
+            n, t = count(v), Box(v(true))
             shown = Call("=", (n, t)) if name == "bool_and" else Call(">", (t, ZERO))
             return case_of([Call("=", (n, ZERO))], [Const(None, BOOLEAN), shown])
 
         return answer
 
-    def _summed(
-        self, e: exp.Expr, name: str, arg: Term, distinct: bool, kept: Callable[[Term], str]
-    ) -> Callable[[Callable[[str], Term]], Term]:
+    def _numeric(self, e: exp.Expr, name: str, args: list[Term], total: Total) -> Answered:
+        """sum, avg, and what is made from sums of powers."""
+        wanted = 2 if name in TWO_ARGUMENTS else 1
+        if len(args) != wanted:
+            what = f"`{e.sql(dialect='spark')}` has {len(args)} arguments, not {wanted}"
+            raise self.reader.error(QueryError, what, e)
+        for arg in args:
+            if not is_numeric(type_of(arg)):
+                raise self.reader.error(
+                    TypeMismatch,
+                    f"`{e.sql(dialect='spark')}` adds up {sql_name(type_of(arg))}",
+                    e.this if isinstance(e.this, exp.Expr) else e,
+                    hint=f"{name} takes numbers; cast first",
+                )
+        if name in ("sum", "avg"):
+            return self._summed(name, 0, args, total)
+        if name in ("regr_avgx", "regr_avgy"):  # regr_...(y, x)
+            return self._summed("avg", 1 if name == "regr_avgx" else 0, args, total)
+        return moments(name, [type_of(a) for a in args], total)
+
+    def _summed(self, name: str, at: int, args: list[Term], total: Total) -> Answered:
         """sum and avg: NULL where no value is there, else the sum, or the sum over the count."""
-        if not is_numeric(type_of(arg)):
-            raise self.reader.error(
-                TypeMismatch,
-                f"`{e.sql(dialect='spark')}` adds up {sql_name(type_of(arg))}",
-                e.this if isinstance(e.this, exp.Expr) else e,
-                hint="sum and avg take numbers; cast first",
-            )
-        if distinct:
-            bag = kept(Sng(arg, ONE))
-        else:
-            total, count = kept(Unbox(arg)), kept(ONE)
+        added, count = total(lambda parts: Unbox(parts[at])), total(lambda _: ONE)
 
         def answer(v: Callable[[str], Term]) -> Term:
-            if distinct:
-                s: Term = Box(self._distinct(v(bag), Unbox))
-                n: Term = Box(self._distinct(v(bag), lambda _: ONE))
-            else:
-                s, n = Box(v(total)), Box(v(count))
-            out = shown(name, type_of(arg), s, n)
+            s, n = added(v), count(v)
+            out = shown(name, type_of(args[at]), s, n)
             return case_of([Call("=", (n, ZERO))], [Const(None, type_of(out)), out])
 
         return answer
 
-    def _distinct(self, bag: Term, body: Callable[[Term], Term]) -> Term:
+    def distinct(self, bag: Term, body: Callable[[Term], Term]) -> Term:
         """The sum of a body over the different values of a bag."""
         return each_distinct(bag, body, self.reader.fresh("d"), self.reader.fresh("w"))
 
@@ -248,6 +324,8 @@ class Grouping:
             assert self.v is not None
             v = self.v
             return self.answers[id(e)](lambda name: Field(v, name))
+        if self.sets is not None and (asked := self.sets.function(e, self.k)) is not None:
+            return asked
         if isinstance(e, (exp.Literal, exp.Null, exp.Boolean)) or not self.keys:
             return None
         if next(aggregates(e), None) is not None or e.find(exp.Query) is not None:
@@ -276,7 +354,8 @@ class Grouping:
             kept = self.rows.collect(value)
             return Let(self.v, kept, Times((*having, body)) if having else body)
         live = Pred(Call(">", (Box(Field(self.v, "n")), ZERO)))
-        groups = self.rows.collect(Sng(self.key_record, value))
+        parts = [self.rows.collect(Sng(key, value)) for key in self.key_records]
+        groups = parts[0] if len(parts) == 1 else Add(tuple(parts))
         return Each(self.k, self.v, groups, Times((live, *having, body)))
 
 

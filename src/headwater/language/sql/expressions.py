@@ -72,6 +72,7 @@ from headwater.language.sql.scope import Scope
 if TYPE_CHECKING:
     from headwater.language.sql.aggregate import Grouping
     from headwater.language.sql.reader import Reader
+    from headwater.language.sql.windows import Windows
 
 NULL_OF = Const(None, VOID)
 
@@ -87,6 +88,7 @@ class Expressions:
         self.aliases: dict[str, exp.Expr] = {}
         self._inside = False
         self.outputs: dict[str, Term] = {}
+        self.windows: Windows | None = None
 
     def key(self, e: exp.Expr) -> Term:
         """The key term of an expression; in ORDER BY the names of the output come first."""
@@ -556,6 +558,16 @@ class Expressions:
         if self.grouping is None and self.reader.is_aggregate(e):
             raise self.misplaced(e)
         return self._unsupported(e)
+
+    def _window(self, e: exp.Window) -> Term:
+        if self.windows is None:
+            raise self.reader.error(
+                QueryError,
+                f"the window function {self._described(e)} stands where rows are filtered or grouped",
+                e,
+                hint="use QUALIFY, or filter in a query around this one",
+            )
+        return self.windows.term_of(self, e)
 
     # --- subqueries -----------------------------------------------------------------------------------------
 

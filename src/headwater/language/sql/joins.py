@@ -16,6 +16,7 @@ from headwater.calculus.terms import (
     Add,
     Const,
     Field,
+    For,
     Let,
     Not,
     Pred,
@@ -32,6 +33,7 @@ from headwater.calculus.types import Boxed, MapType, RecordType
 from headwater.errors import QueryError, TypeMismatch, UnknownName
 from headwater.language.build import ONE
 from headwater.language.schema import sql_name
+from headwater.language.sql import pivot
 from headwater.language.sql.expressions import Expressions
 from headwater.language.sql.scope import Merged, Rows, Scope, Source, field_of
 
@@ -59,13 +61,6 @@ class FromClause:
 
     def table(self, node: exp.Expr) -> Rows:
         """A table, a subquery or inline values, with the joins written after it."""
-        if node.args.get("pivots"):
-            raise self.reader.refuse(
-                "PIVOT",
-                "PIVOT is not maintained yet",
-                node,
-                "write one filtered aggregate a column",
-            )
         if node.args.get("sample"):
             raise self.reader.refuse(
                 "NON_DETERMINISTIC",
@@ -74,6 +69,9 @@ class FromClause:
                 "filter by a column instead",
             )
         if isinstance(node, exp.Lateral):
+            if isinstance(node.this, exp.Subquery):  # nothing stands before it
+                bag = self.reader.query(node.this, self.parent)
+                return self._bound(bag, node.alias or self.reader.fresh("lateral"), node)
             rows = Rows()
             self.lateral(rows, node)
             return rows
@@ -84,6 +82,7 @@ class FromClause:
         else:
             bag, alias = self.reader.source(node, self.parent)
             rows = self._bound(bag, alias, node)
+        rows = self._pivoted(rows, node)
         for join in node.args.get("joins") or []:
             rows = self.join(rows, join)
         return rows
@@ -113,8 +112,14 @@ class FromClause:
     def join(self, left: Rows, node: exp.Join) -> Rows:
         """The rows of a join."""
         if isinstance(node.this, exp.Lateral):
-            self.lateral(left, node.this)
-            return left
+            return self._pivoted(self._lateral_join(left, node), node)
+        if node.this.args.get("pivots"):
+            raise self.reader.refuse(
+                "PIVOT",
+                "PIVOT after a join is of the whole join",
+                node.this.args["pivots"][0],
+                "write the join, or the PIVOT, as a subquery",
+            )
         right = self.table(node.this)
         self._distinct_aliases(left, right, node)
         side, kind = (node.side or "").upper(), (node.kind or "").upper()
@@ -128,15 +133,23 @@ class FromClause:
             left.merged = _remerged("LEFT", left, Rows(), merged)
             matches = right_matches(right, on)
             left.factors.append(Not(Not(matches)) if kind == "SEMI" else Not(matches))
-            return left
+            return self._pivoted(left, node)
         if not side:
-            return Rows(
+            inner = Rows(
                 left.atoms + right.atoms,
                 left.factors + right.factors + on,
                 both.sources,
                 _remerged("LEFT", left, right, merged),
             )
-        return self._outer(side, left, right, on, merged, named)
+            return self._pivoted(inner, node)
+        return self._pivoted(self._outer(side, left, right, on, merged, named), node)
+
+    def _pivoted(self, rows: Rows, node: exp.Expr) -> Rows:
+        """Rows after the PIVOT and UNPIVOT clauses that follow them, each of which is a bag of its own."""
+        for clause in node.args.get("pivots") or []:
+            bag = pivot.read(self.reader, rows, clause, self.parent)
+            rows = self._bound(bag, clause.alias or self.reader.fresh("pivot"), clause)
+        return rows
 
     def _named(self, rows: Rows, named: list[tuple[Var, Term]]) -> Rows:
         """Rows that are read several times, as a bag with a name, unless they are an input as it is."""
@@ -233,12 +246,53 @@ class FromClause:
         assert a is not None and b is not None
         return [Pred(expressions.compare("=", node, a, b))]
 
-    # --- exploded arrays ------------------------------------------------------------------------------------
+    # --- lateral tables ---------------------------------------------------------------------------------------
 
-    def lateral(self, rows: Rows, node: exp.Lateral) -> None:
+    def _lateral_join(self, left: Rows, node: exp.Join) -> Rows:
+        """a [LEFT] JOIN LATERAL (query) ON ...: the query is read for every row of what stands before it."""
+        lateral, side = node.this, (node.side or "").upper()
+        condition: exp.Expr | None = node.args.get("on")
+        if isinstance(condition, exp.Boolean) and condition.this:
+            condition = None
+        if side in ("RIGHT", "FULL") or (node.kind or "").upper() in ("SEMI", "ANTI"):
+            what = (
+                f"{side or node.kind} JOIN LATERAL would have rows without what they are read for"
+            )
+            raise self.reader.error(QueryError, what, lateral, hint="use LEFT JOIN LATERAL")
+        if not isinstance(lateral.this, exp.Subquery):
+            if side and condition is not None:
+                what = "LEFT JOIN LATERAL of a function takes no condition"
+                raise self.reader.error(QueryError, what, condition, hint="write ON true")
+            self.lateral(left, lateral, bool(side))
+            if condition is not None:
+                left.factors.extend(
+                    Expressions(self.reader, Scope(left, self.parent)).factors(condition)
+                )
+            return left
+        alias = lateral.alias or self.reader.fresh("lateral")
+        bag = self.reader.query(lateral.this, Scope(left, self.parent))
+        right = self._bound(bag, alias, lateral)
+        self._distinct_aliases(left, right, node)
+        both = Rows([], [], left.sources + right.sources, left.merged)
+        scope = Expressions(self.reader, Scope(both, self.parent))
+        on = [] if condition is None else scope.factors(condition)
+        if side:
+            ((row, _),) = right.atoms
+            kept = For(row, bag, Times((*on, Sng(row, ONE)))) if on else bag
+            name = Var(self.reader.fresh("q"), type_of(bag))
+            alone = Times((Not(Sum(name)), Sng(null_row(row), ONE)))
+            right.atoms, on = [(row, Let(name, kept, Add((name, alone))))], []
+        return Rows(
+            left.atoms + right.atoms,
+            left.factors + on,
+            both.sources,
+            left.merged,
+        )
+
+    def lateral(self, rows: Rows, node: exp.Lateral, outer: bool = False) -> None:
         """LATERAL VIEW [OUTER] explode(array) t AS x: one row for each element."""
         function = node.this
-        outer = bool(node.args.get("outer"))
+        outer = outer or bool(node.args.get("outer"))
         if isinstance(function, (exp.ExplodeOuter, exp.PosexplodeOuter)):
             outer = True
         if isinstance(function, exp.Posexplode):

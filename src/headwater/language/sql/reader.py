@@ -58,6 +58,8 @@ E = TypeVar("E", bound=HeadwaterError)
 SPARK = sqlglot.Dialect.get_or_raise("spark")
 STRING = next(t.token_type for t in SPARK.tokenize("''"))
 
+ALL_OF = [(t.token_type, t.text) for t in SPARK.tokenize("SELECT * FROM")]
+BEGINS_A_QUERY = {"L_PAREN", "UNION", "EXCEPT", "INTERSECT", "ALL", "DISTINCT"}
 ENDS_A_LIST = {"FROM", "WHERE", "GROUP_BY", "HAVING", "ORDER_BY", "LIMIT", "UNION", "R_PAREN"}
 
 
@@ -105,6 +107,21 @@ class Reader:
                 )
             else:
                 out.append(token)
+        return self._with_tables(out)
+
+    def _with_tables(self, tokens: list[Any]) -> list[Any]:
+        """TABLE t as SELECT * FROM t, which sqlglot does not read as a query."""
+        out: list[Any] = []
+        for i, token in enumerate(tokens):
+            begins = not out or out[-1].token_type.name in BEGINS_A_QUERY
+            named = i + 1 < len(tokens) and tokens[i + 1].token_type.name in ("VAR", "IDENTIFIER")
+            if token.text.upper() == "TABLE" and begins and named:
+                out += [
+                    type(token)(k, t, token.line, token.col, token.start, token.end)
+                    for k, t in ALL_OF
+                ]
+            else:
+                out.append(token)
         return out
 
     def parse(self) -> exp.Expr:
@@ -137,6 +154,7 @@ class Reader:
                 hint="a view is defined by a SELECT",
             )
         self._no_trailing_comma()
+        self._no_frequency()
         for select in statements[0].find_all(exp.Select):
             if not select.expressions:
                 what = "a SELECT names no columns"
@@ -152,6 +170,24 @@ class Reader:
                 what = "cannot read the query: a comma with nothing after it"
                 span = self._span(comma.start, comma.end + 1)
                 raise ParseError(what, text=self.text, span=span, hint="leave it out")
+
+    def _no_frequency(self) -> None:
+        """Refuses percentile(x, p, n), whose third argument sqlglot drops."""
+        tokens = sqlglot.tokenize(self.text, dialect="spark")
+        for i, word in enumerate(tokens[:-1]):
+            if word.text.lower() != "percentile" or tokens[i + 1].text != "(":
+                continue
+            depth = commas = 0
+            for token in tokens[i + 1 :]:
+                depth += (token.text == "(") - (token.text == ")")
+                commas += depth == 1 and token.text == ","
+                if depth == 0:
+                    break
+            if commas > 1:
+                what = "percentile(value, share, frequency) is not maintained yet"
+                span = self._span(word.start, word.end + 1)
+                hint = "join with as many rows as the frequency says"
+                raise NotIncremental("AGGREGATE", what, text=self.text, span=span, hint=hint)
 
     def span(self, node: exp.Expr) -> Span:
         """Where a node stands in the text, as far as its tokens tell."""
@@ -288,6 +324,10 @@ class Reader:
             [scope.key(x) for x in (r.expressions if isinstance(r, exp.Tuple) else [r])]
             for r in node.expressions
         ]
+        for given, row in zip(node.expressions, rows, strict=True):
+            if len(row) != len(rows[0]):
+                what = f"a row of {len(row)} values after one of {len(rows[0])}"
+                raise self.error(QueryError, what, given, hint="give all rows the same columns")
         names = [f"col{i + 1}" for i in range(len(rows[0]))]
         out: Term | None = None
         for row in rows:

@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from headwater.calculus.terms import Record, Sng, Term
-from headwater.errors import NotIncremental, QueryError, UnknownName
+from headwater.calculus.terms import Record, Sng, Term, Times
+from headwater.errors import QueryError, UnknownName
 from headwater.language.build import ONE
 from headwater.language.sql.aggregate import Grouping, aggregates
 from headwater.language.sql.expressions import Expressions
+from headwater.language.sql.grouping_sets import Sets, has_sets
 from headwater.language.sql.joins import FromClause
-from headwater.language.sql.scope import Scope
+from headwater.language.sql.scope import Rows, Scope
+from headwater.language.sql.windows import Windows
 
 if TYPE_CHECKING:
     from headwater.language.sql.reader import Reader
@@ -34,6 +36,9 @@ def order_keys(
     expressions.outputs = {n.lower(): c for n, c in zip(names, columns, strict=True)}
     for item in order.expressions if order is not None else []:
         e = item.this
+        if isinstance(e, exp.Var) and e.name.upper() == "ALL":  # ORDER BY ALL: by every column
+            direction = (bool(item.args.get("desc")), not item.args.get("nulls_first"))
+            return list(columns), [direction] * len(columns)
         if isinstance(e, exp.Literal) and e.is_int:
             position = int(e.this)
             if not 1 <= position <= len(columns):
@@ -50,13 +55,15 @@ def order_keys(
 class Select:
     """One SELECT."""
 
-    def __init__(self, reader: Reader, node: exp.Select, parent: Scope | None):
-        self.reader, self.node, self.parent = reader, node, parent
+    def __init__(
+        self, reader: Reader, node: exp.Select, parent: Scope | None, rows: Rows | None = None
+    ):
+        self.reader, self.node, self.parent, self.given = reader, node, parent, rows
 
     def read(self) -> Term:
         """FROM, WHERE, then grouped or not, then DISTINCT and LIMIT."""
         self._refusals()
-        self.rows = FromClause(self.reader, self.parent).read(self.node)
+        self.rows = self.given or FromClause(self.reader, self.parent).read(self.node)
         self.scope = Scope(self.rows, self.parent)
         where = self.node.args.get("where")
         if where is not None:
@@ -68,20 +75,11 @@ class Select:
         searched = [*listed, *([ordered] if ordered is not None else [])]
         if group is not None or any(next(aggregates(e), None) is not None for e in searched):
             return self._grouped(group, having)
-        if having is not None:
-            what = "HAVING without groups or aggregates"
-            raise self.reader.error(QueryError, what, having, hint="use WHERE")
+        if having is not None:  # without groups it is a condition on all rows as one group
+            return self._grouped(None, having)
         return self._plain()
 
     def _refusals(self) -> None:
-        for name, reason, hint in (
-            ("qualify", "WINDOW_FUNCTION", "filter in a query around this one"),
-            ("windows", "WINDOW_FUNCTION", "aggregate per group and join"),
-        ):
-            if self.node.args.get(name):
-                clause = self.node.args[name]
-                at = clause[0] if isinstance(clause, list) else clause
-                raise self.reader.refuse(reason, f"{name.upper()} is not maintained yet", at, hint)
         distinct = self.node.args.get("distinct")
         if distinct is not None and distinct.args.get("on"):
             raise self.reader.refuse(
@@ -132,8 +130,18 @@ class Select:
             raise self.reader.error(QueryError, "* in a grouped query", e, hint="name the columns")
         if not self.rows.sources:
             raise self.reader.error(QueryError, "* without a FROM clause", e)
-        left_out = {c.name.lower() for c in e.args.get("except_") or e.args.get("except") or []}
-        return [(n, t) for n, t in self.scope.star() if n.lower() not in left_out]
+        return self._without(e, list(self.scope.star()))
+
+    def _without(self, star: exp.Star, items: list[tuple[str, Term]]) -> list[tuple[str, Term]]:
+        """The columns of a star without those that EXCEPT names."""
+        named = star.args.get("except_") or star.args.get("except") or []
+        known = {n.lower() for n, _ in items}
+        for c in named:
+            if c.name.lower() not in known:
+                hint = f"columns: {', '.join(n for n, _ in items)}"
+                raise self.reader.error(UnknownName, f"unknown column `{c.name}`", c, hint=hint)
+        left_out = {c.name.lower() for c in named}
+        return [(n, t) for n, t in items if n.lower() not in left_out]
 
     def _table_star(self, e: exp.Column, expressions: Expressions) -> list[tuple[str, Term]]:
         source = self.scope.source(e.table)
@@ -144,7 +152,9 @@ class Select:
             )
         if expressions.grouping is not None:
             raise self.reader.error(QueryError, "* in a grouped query", e, hint="name the columns")
-        return [(n, t) for n in source.columns() if (t := source.column(n)) is not None]
+        items = [(n, t) for n in source.columns() if (t := source.column(n)) is not None]
+        assert isinstance(e.this, exp.Star)
+        return self._without(e.this, items)
 
     def _unique(self, items: list[tuple[str, Term]]) -> list[tuple[str, Term]]:
         """Output columns have different names, unless nobody can name them."""
@@ -168,22 +178,23 @@ class Select:
 
     def _plain(self) -> Term:
         expressions = Expressions(self.reader, self.scope)
+        expressions.windows = Windows(self.reader, self.node)
         items = self._items(expressions)
         output = Record(tuple(items))
         return self._finished(output, [t for _, t in items], expressions, self.rows.collect)
 
     def _grouped(self, group: exp.Group | None, having: exp.Expr | None) -> Term:
         aliases = {x.alias.lower(): x.unalias() for x in self.node.expressions if x.alias}
-        keys = [self._group_key(e, aliases) for e in self._group_items(group, aliases)]
-        grouping = Grouping(
-            self.reader, self.rows, self.scope, list(dict.fromkeys(keys)), group is not None
-        )
-        order = self.node.args.get("order")
-        for e in (*self.node.expressions, having, order):
+        grouping = self._grouping(group, aliases)
+        order, qualify = (self.node.args.get(n) for n in ("order", "qualify"))
+        for e in (*self.node.expressions, having, order, qualify):
             if e is not None:
                 grouping.gather(e)
+        for w in self.node.args.get("windows") or []:
+            grouping.gather(w)
         grouping.close()
         expressions = Expressions(self.reader, self.scope, grouping)
+        expressions.windows = Windows(self.reader, self.node)
         items = self._items(expressions)
         expressions.aliases.update(aliases)
         conditions = expressions.factors(having.this) if having is not None else []
@@ -195,25 +206,24 @@ class Select:
             lambda body: grouping.build(body, conditions),
         )
 
-    def _group_items(self, group: exp.Group | None, aliases: dict[str, exp.Expr]) -> list[exp.Expr]:
+    def _grouping(self, group: exp.Group | None, aliases: dict[str, exp.Expr]) -> Grouping:
+        """The keys of GROUP BY, or its grouping sets."""
+        if group is None or not has_sets(group):
+            keys = [self._group_key(e, aliases) for e in self._group_items(group)]
+            different = list(dict.fromkeys(keys))
+            none = group is None or (bool(group.args.get("all")) and not keys)
+            return Grouping(self.reader, self.rows, self.scope, different, not none)
+        sets = Sets(self.reader, group, lambda e: self._group_key(e, aliases))
+        if not sets.terms:  # GROUPING SETS (()) is a global aggregate
+            return Grouping(self.reader, self.rows, self.scope, [], False)
+        return Grouping(self.reader, self.rows, self.scope, sets.terms, True, sets)
+
+    def _group_items(self, group: exp.Group | None) -> list[exp.Expr]:
         if group is None:
             return []
-        for name in ("cube", "rollup", "grouping_sets"):
-            if group.args.get(name):
-                raise self._no_sets(group)
-        if any(isinstance(e, (exp.Cube, exp.Rollup, exp.GroupingSets)) for e in group.expressions):
-            raise self._no_sets(group)
         if group.args.get("all"):
             return [x.unalias() for x in self.node.expressions if next(aggregates(x), None) is None]
         return list(group.expressions)
-
-    def _no_sets(self, group: exp.Group) -> NotIncremental:
-        return self.reader.refuse(
-            "GROUPING_SETS",
-            "GROUPING SETS, CUBE and ROLLUP are not maintained yet",
-            group,
-            "write one GROUP BY for each set, and UNION ALL",
-        )
 
     def _group_key(self, e: exp.Expr, aliases: dict[str, exp.Expr]) -> Term:
         """A grouping expression: an ordinal, a column, an alias of the select list, or any scalar."""
@@ -231,9 +241,17 @@ class Select:
         return rows.key(e)
 
     def _finished(
-        self, output: Record, columns: list[Term], expressions: Expressions, collect: Any
+        self, output: Record, columns: list[Term], expressions: Expressions, rows: Any
     ) -> Term:
-        """DISTINCT, then ORDER BY and LIMIT."""
+        """Windows and QUALIFY, then DISTINCT, then ORDER BY and LIMIT."""
+        windows = expressions.windows
+        assert windows is not None
+        qualify = self.node.args.get("qualify")
+        tests = expressions.factors(qualify.this) if qualify is not None else []
+
+        def collect(body: Term) -> Term:
+            return windows.collect(rows, Times((*tests, body)) if tests else body)
+
         if self.node.args.get("distinct"):
             bag = self.reader.distinct(collect(Sng(output, ONE)))
             return self.reader.ordered_rows(bag, self.node, self.names)

@@ -1,0 +1,377 @@
+"""One answer compiled: the maps that a group is answered from, and the row or rows that it gives.
+
+The linear part of the group's value is one map; components that are bags are maps of their own beside it: by value
+for the DISTINCT forms, in order for min and max and what else is read from a bag, and for rows in order: the first
+of a group (LIMIT), or all with what window functions say of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from headwater.calculus.check import type_of
+from headwater.calculus.terms import (
+    Add,
+    Answer,
+    Box,
+    Call,
+    Const,
+    Each,
+    Field,
+    For,
+    Let,
+    Neg,
+    Num,
+    Pred,
+    Record,
+    Sng,
+    Term,
+    Times,
+    Unbox,
+    Var,
+    Zero,
+    children,
+    rebuild,
+    substitute,
+    subterms,
+)
+from headwater.calculus.text import show
+from headwater.calculus.types import (
+    INT,
+    KeyType,
+    MapType,
+    ProductType,
+    RecordType,
+    RingType,
+    Type,
+    boxed,
+    is_key,
+    is_scalar,
+)
+from headwater.compiler.alpha import canonical, digest, sorted_monomial
+from headwater.compiler.materialize import (
+    ONE,
+    cells_of,
+    key_fields,
+    output_of,
+)
+from headwater.compiler.program import Distinct, FromBag, Map, Ranked, Stratum
+from headwater.compiler.scalar import Scalar, scalar
+from headwater.errors import NotIncremental
+from headwater.rules.monoid import Monomial, monomial
+
+if TYPE_CHECKING:
+    from headwater.compiler.strata import Compiler
+
+
+class Answering:
+    """The compilation of one answer."""
+
+    def __init__(self, compiler: Compiler, name: str, term: Each | Let):
+        self.compiler, self.name, self.term = compiler, name, term
+        if isinstance(term, Each):
+            self.k: Var | None = term.key
+            self.v, self.source, self.body = term.value, term.source, term.body
+        else:
+            self.k, self.v, self.source, self.body = None, term.var, term.bound, term.body
+            self._bag_as_component()
+        self.monomials = compiler.monomials(self.source)
+        self.groups = key_fields(type_of(self.source))
+        self.columns: dict[Term, str] = {}
+        self.extra: list[tuple[str, RingType]] = []
+        self.distinct: list[tuple[str, Map, bool]] = []
+        self.from_bags: list[FromBag] = []
+        self.ranked: Ranked | None = None
+
+    def _bag_as_component(self) -> None:
+        """A whole bag as the one component of a value, so that its rows are not taken for groups."""
+        if isinstance(self.v.type, MapType):
+            x = Var("x", self.v.type.key)
+            self.source = For(x, self.source, Record((("v", Sng(x, ONE)),)))
+            v = Var(self.v.name, type_of(self.source))
+            self.body = substitute(self.body, {self.v: Field(v, "v")})
+            self.v = v
+
+    def stratum(self) -> Stratum:
+        """The group's map, the maps of its bags, and the answer over them."""
+        self._keys()
+        product = isinstance(self.v.type, ProductType)
+        fields = (
+            list(self.v.type.fields)
+            if isinstance(self.v.type, ProductType)
+            else [("", self.v.type)]
+        )
+        scalars = [(i, n, t) for i, (n, t) in enumerate(fields) if is_scalar(t)]
+        self.bags: dict[Term, int] = {
+            (Field(self.v, n) if product else self.v): i
+            for i, (n, t) in enumerate(fields)
+            if isinstance(t, MapType)
+        }
+        ring: list[list[Term]] = [[ONE] for _ in self.monomials]
+        rings: list[RingType] = [INT]
+        for i, n, t in scalars:
+            column = [_component(m.output, i) for _, m in self.monomials]
+            known = (j for j in range(len(rings)) if column and [r[j] for r in ring] == column)
+            place = next(known, None)
+            if place is None:
+                for r, c in zip(ring, column, strict=True):
+                    r.append(c)
+                rings.append(t)  # type: ignore[arg-type]
+                place = len(rings) - 1
+            self.columns[Field(self.v, n) if product else self.v] = f"r{place}"
+        self._bags()
+        key = RecordType(tuple((f"k{i}", t) for i, (_, t) in enumerate(self.groups)))
+        value = ProductType(tuple((f"r{i}", t) for i, t in enumerate(rings)))
+        made = [(s, _ringed(m, r)) for (s, m), r in zip(self.monomials, ring, strict=True)]
+        group = self.compiler.maps.keep(
+            summed(made, MapType(key, value)),
+            list(range(len(self.groups))),
+            strategy=self.compiler.strategy,
+            kind="value",
+            extra=tuple(self.extra),
+            note="a group's value",
+        )
+        return self._answer(group)
+
+    def _keys(self) -> None:
+        if self.k is None:
+            return
+        if isinstance(self.k.type, RecordType):
+            for i, (n, _) in enumerate(self.groups):
+                self.columns[Field(self.k, n)] = f"k{i}"
+        else:
+            self.columns[self.k] = "k0"
+
+    # --- bags: min, max, and what is said of different values --------------------------------------------------
+
+    def _bags(self) -> None:
+        for t in subterms(self.body):
+            if t in self.columns:
+                continue
+            match t:
+                case Answer(name, params, of) if of in self.bags and is_key(type_of(t)):
+                    self._from_bag(t, of, name, params)
+                case Each(d, w, of, body) if of in self.bags:
+                    self._different(t, of, d, w, body)
+
+    def _from_bag(self, term: Answer, of: Term, name: str, params: tuple[Any, ...]) -> None:
+        bag = self._bag(of, ordered=True)
+        column = f"e{len(self.from_bags)}"
+        items = tuple(bag.columns[len(self.groups) :])
+        self.from_bags.append(FromBag(bag, column, name, params, items, type_of(term)))
+        self.columns[term] = column
+
+    def _rows(self, x: Var, answer: Answer) -> None:
+        """The rows that an answer gives of a bag of {order, row}, which is kept in that order."""
+        assert answer.term in self.bags, answer
+        element = type_of(answer.term).key
+        assert isinstance(element, RecordType)
+        (_, order_type), (_, row_type) = element.fields
+        parts = [
+            (sign, m, cells_of(_field(e, "order")), cells_of(_field(e, "row")))
+            for sign, m, e in self._elements(answer.term)
+        ]
+        # An order column that is a column of the row, too, is kept once.
+        types = _flat(row_type)
+        orders: list[int] = []
+        apart: list[int] = []
+        for i in range(len(_flat(order_type))):
+            same = (j for j in range(len(types)) if all(p[2][i] == p[3][j] for p in parts))
+            found = next(same, None) if parts else None
+            if found is None:
+                apart.append(i)
+            orders.append(-len(apart) if found is None else found)
+        start, width = len(self.groups), len(self.groups) + len(apart)
+        places = [start - 1 - o if o < 0 else width + o for o in orders]
+        directions = answer.params[-1] if answer.function == "first" else answer.params[0]
+        rows = [(s, m, [*(o[i] for i in apart), *r]) for s, m, o, r in parts]
+        bag = self._kept(
+            rows,
+            [_flat(order_type)[i] for i in apart] + types,
+            order=[(p, *d) for p, d in zip(places, directions, strict=True)]
+            or [(width, False, False)],
+            note="the rows of a group, in order",
+        )
+        row = tuple((f"k{width + i}", f"x{i}") for i in range(len(types)))
+        order = tuple(f"k{p}" for p in places)
+        of: Term = x
+        if answer.function == "first":
+            limit, offset, _ = answer.params
+            self.ranked = Ranked(bag, order, row, limit, offset)
+        else:
+            given = dict(zip(answer.params[2], (n for _, n in row), strict=True))
+            windows = tuple((f"w{i}", w.over(given)) for i, w in enumerate(answer.params[1]))
+            self.ranked = Ranked(bag, order, row, None, 0, windows)
+            of = Field(x, "row")
+            for n, _ in windows:
+                self.columns[Field(Field(x, "w"), n)] = n
+        for cell, (_, name) in zip(cells_of(of), row, strict=True):
+            self.columns[cell] = name
+
+    def _different(self, term: Each, of: Term, d: Var, w: Var, body: Term) -> None:
+        factors = [f for f in (body.factors if isinstance(body, Times) else (body,)) if f != ONE]
+        live = [f for f in factors if f == Pred(Call(">", (Box(w), Const(0, boxed(INT)))))]
+        rest = [f for f in factors if f not in live]
+        if not live or rest not in ([], [Unbox(d)]):
+            raise NotIncremental("AGGREGATE", f"`{term}` is not maintained yet")
+        bag = self._bag(of, ordered=False)
+        column = f"d{digest(bag.name, str(not rest))}"  # says which bag, so that groups are shared rightly
+        if column not in dict(self.extra):
+            self.extra.append((column, type_of(term)))
+            self.distinct.append((column, bag, not rest))
+        self.columns[term] = column
+
+    def _bag(self, of: Term, ordered: bool) -> Map:
+        element = type_of(of).key
+        parts = [(sign, m, cells_of(e)) for sign, m, e in self._elements(of)]
+        start, types = len(self.groups), _flat(element)
+        if ordered:
+            order = [(start + i, False, False) for i in range(len(types))]
+            return self._kept(parts, types, order=order, note="the values of a group, in order")
+        note = "the different values of a group"
+        return self._kept(parts, types, lookup=start + len(types), note=note)
+
+    def _elements(self, of: Term) -> Iterator[tuple[int, Monomial, Term]]:
+        """The monomials of a bag: those of the group's value, each with the element that it adds."""
+        for sign, m in self.monomials:
+            value = _component(m.output, self.bags[of])
+            if isinstance(value, Zero):  # a branch of UNION ALL in which the column is NULL
+                continue
+            factors = value.factors if isinstance(value, Times) else (value,)
+            (item,) = (f for f in factors if isinstance(f, Sng))
+            rest = tuple(f for f in factors if f is not item)
+            key = _ringed(m, [ONE]).output
+            yield sign, Monomial(m.atoms, (*m.factors, *rest), Times((key, item.value))), item.key
+
+    def _kept(
+        self,
+        parts: list[tuple[int, Monomial, list[Term]]],
+        types: list[KeyType],
+        *,
+        lookup: int | None = None,
+        order: Sequence[tuple[int, bool, bool]] = (),
+        note: str,
+    ) -> Map:
+        """The map of a bag: the group's key and the columns of an element."""
+        groups = len(self.groups)
+        made = []
+        for sign, m, items in parts:
+            assert isinstance(m.output, Times)
+            group, times = m.output.factors
+            key, _ = output_of(group)
+            row = Record(tuple((f"k{i}", t) for i, t in enumerate((*key, *items))))
+            made.append((sign, Monomial(m.atoms, m.factors, Sng(row, times))))
+        key_type = [*(t for _, t in self.groups), *types]
+        t = MapType(RecordType(tuple((f"k{i}", k) for i, k in enumerate(key_type))), INT)
+        return self.compiler.maps.keep(
+            summed(made, t),
+            list(range(groups if lookup is None else lookup)),
+            strategy=self.compiler.strategy,
+            route=None if lookup is None else list(range(groups)),
+            order=order,
+            note=note,
+        )
+
+    # --- the answer ------------------------------------------------------------------------------------------------
+
+    def _answer(self, group: Map) -> Stratum:
+        m = monomial(self.body)
+        assert isinstance(m.output, Sng), self.body
+        for x, answer in m.atoms:
+            assert isinstance(answer, Answer)
+            self._rows(x, answer)
+        where = [f.condition for f in m.factors if isinstance(f, Pred)]
+        weights = [f for f in (*m.factors, m.output.value) if not isinstance(f, Pred) and f != ONE]
+        if len(weights) > 1 or not all(isinstance(w, (Unbox, Num)) for w in weights):
+            raise NotIncremental("ANSWER", f"`{self.body}` is not maintained yet")
+        key = m.output.key
+        row_type = RecordType(tuple(key_fields(type_of(self.term))))
+        cells = cells_of(key)
+        weight = None
+        for w in weights:
+            assert isinstance(w, (Unbox, Num))
+            weight = self._scalar(w.key if isinstance(w, Unbox) else Const(w.value, boxed(INT)))
+        made = Stratum(
+            self.name,
+            self.term,
+            row_type,
+            group,
+            tuple(Distinct(m, c, counts) for c, m, counts in self.distinct),
+            tuple(self.from_bags),
+            self.ranked,
+            None,
+            self.k is None and self.ranked is None,
+            tuple(self._scalar(t) for t in where),
+            tuple((n, self._scalar(c)) for (n, _), c in zip(row_type.fields, cells, strict=True)),
+            weight,
+            group.level,
+        )
+        if self.from_bags:
+            made = replace(made, answers=self._answers(made))
+        return made
+
+    def _scalar(self, term: Term) -> Scalar:
+        unread = [b for b in self.bags if b in subterms(_hidden(term, self.columns))]
+        if unread:
+            raise NotIncremental(
+                "AGGREGATE",
+                f"`{term}` reads a whole bag, which is not maintained yet",
+                hint="sum, count, avg, min, max and their DISTINCT forms are",
+            )
+        return scalar(term, self.columns)
+
+    def _answers(self, made: Stratum) -> Map:
+        """What was answered last, by group: what comes from a bag cannot be told from the sums."""
+        key = tuple((f"k{i}", t) for i, (_, t) in enumerate(made.components))
+        by, name = made.group.lookup, f"a{digest(self.name)}"
+        note = "last answers"
+        ring = (("r0", INT),)
+        kept = Map(name, self.term, key, ring, by, by, level=made.group.level, note=note)
+        self.compiler.program.maps[name] = kept
+        return kept
+
+
+def _flat(t: Type) -> list[KeyType]:
+    """The types of the columns of a key."""
+    assert is_key(t)
+    return [f for _, f in t.fields] if isinstance(t, RecordType) else [t]  # type: ignore[list-item]
+
+
+def _field(record: Term, name: str) -> Term:
+    return dict(record.fields)[name] if isinstance(record, Record) else Field(record, name)
+
+
+def _component(output: Term, place: int) -> Term:
+    value = output.value if isinstance(output, Sng) else output
+    return value.fields[place][1] if isinstance(value, Record) else value
+
+
+def _ringed(m: Monomial, ring: list[Term]) -> Monomial:
+    """The monomial with another value, and its key as a record."""
+    key = m.output.key if isinstance(m.output, Sng) else Record(())
+    cells = cells_of(key)
+    named = Record(tuple((f"k{i}", c) for i, c in enumerate(cells)))
+    value = Record(tuple((f"r{i}", r) for i, r in enumerate(ring)))
+    return Monomial(m.atoms, m.factors, Sng(named, value))
+
+
+def _hidden(term: Term, columns: Mapping[Term, str]) -> Term:
+    """The term without what is a column already."""
+    if term in columns:
+        return Const(None, boxed(INT))
+    return rebuild(term, tuple(_hidden(c, columns) for c in children(term)))
+
+
+def summed(monomials: list[tuple[int, Monomial]], t: Type) -> Term:
+    """The sum of monomials in one form; without any, the zero of a type."""
+    terms = []
+    for sign, m in monomials:
+        made = canonical(sorted_monomial(m))
+        terms.append(Neg(made) if sign < 0 else made)
+    terms.sort(key=show)
+    if not terms:
+        assert isinstance(t, MapType)
+        return Zero(t)
+    return terms[0] if len(terms) == 1 else Add(tuple(terms))

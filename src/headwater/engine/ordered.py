@@ -1,0 +1,84 @@
+"""What is read from bags in order: an end of a group, or all of it.
+
+`from_bag` gives one value a group: the least or greatest element without reading the group, or a function of all of
+its elements. `ranked` gives rows: the first of each group, or all of them with what window functions say.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from headwater.compiler.program import FromBag, Ranked
+from headwater.engine.bags import COUNT, answer
+from headwater.engine.types import arrow_type
+from headwater.engine.windows import evaluate
+from headwater.state.arrangement import INDEX, Arrangement
+from headwater.state.keys import Ints
+from headwater.state.ordered import first_k, last_k
+from headwater.state.run import column
+
+ALL = 1 << 40
+"""More rows than a group has."""
+ENDS = {"min": (first_k, 0), "max": (last_k, 0), "min_by": (first_k, 1), "max_by": (last_k, 1)}
+"""Functions that are said by one end of the bag, and which column of the element they give."""
+
+
+def from_bag(at: Arrangement, b: FromBag, keys: pa.Table) -> pa.Array:
+    """The value of a function of each group's bag."""
+    if b.function in ENDS:
+        nearest, item = ENDS[b.function]
+        found = nearest(at, keys, 1)
+        index = np.asarray(column(found, INDEX))
+        places = np.full(keys.num_rows, -1, np.int64)
+        places[index[::-1]] = np.arange(len(index), dtype=np.int64)[::-1]
+        return column(found, b.items[item]).take(pa.array(places, mask=places < 0))
+    found = first_k(at, keys, ALL)
+    names = {f"i{i}": column(found, n) for i, n in enumerate(b.items)}
+    table = pa.table({**names, COUNT: column(found, at.spec.count)})
+    groups = np.asarray(column(found, INDEX))
+    return answer(b.function, b.params, table, groups, keys.num_rows, arrow_type(b.type))
+
+
+def ranked(
+    at: Arrangement, r: Ranked, keys: pa.Table
+) -> tuple[Ints, dict[str, pa.Array], pa.Array]:
+    """The rows of groups: which group, their columns, and how often each is there."""
+    found = first_k(at, keys, ALL if r.limit is None else r.limit + r.offset)
+    group = np.asarray(column(found, INDEX))
+    counts = np.maximum(np.asarray(column(found, at.spec.count)), 0)
+    if r.windows:
+        return _windowed(at, r, found, group, counts)
+    if r.limit is not None or r.offset:
+        counts = _between(group, counts, r.offset, r.limit)
+    kept = np.flatnonzero(counts)
+    found = found.take(pa.array(kept))
+    return group[kept], {n: column(found, c) for c, n in r.row}, pa.array(counts[kept])
+
+
+def _between(group: Ints, counts: Ints, offset: int, limit: int | None) -> Ints:
+    """Of how many rows an entry has in its group, how many lie between an offset and a limit."""
+    if not len(group):
+        return counts
+    ends = np.cumsum(counts)
+    starts = ends - counts
+    position = starts - starts[np.searchsorted(group, group, "left")]
+    stop = position + counts if limit is None else np.minimum(position + counts, offset + limit)
+    return np.asarray(np.maximum(stop - np.maximum(position, offset), 0))
+
+
+def _windowed(
+    at: Arrangement, r: Ranked, found: pa.Table, group: Ints, counts: Ints
+) -> tuple[Ints, dict[str, pa.Array], pa.Array]:
+    """All rows of groups with their windows' values, each as often as it is there."""
+    each = pa.array(np.repeat(np.arange(len(group)), counts))
+    found = found.take(each)
+    group = group[np.asarray(each)]
+    rows = {n: column(found, c) for c, n in r.row}
+    order = {f"o{i}": column(found, c) for i, c in enumerate(r.order)}
+    directions = [(o.descending, o.nulls_last) for o in at.spec.order][: len(order)]
+    functions = [w for _, w in r.windows]
+    table = pa.table({**rows, **order})
+    values = evaluate(table, group, list(order), directions, functions)
+    windows = {n: v for (n, _), v in zip(r.windows, values, strict=True)}
+    return group, rows | windows, pa.array(np.ones(len(group), np.int64))
