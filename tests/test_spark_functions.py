@@ -230,6 +230,10 @@ def test_names_are_kept(tmp_path: Path, spark: Any) -> None:
         db.view("v", query)
         db.apply({"t": table(ROWS)})
     with hw.open(tmp_path / "db", spark) as db:
+        db.view("v", query)
+        assert not db.ask.told, "what is known is not asked again"
+        db.view("over", "SELECT v, count(*) AS n FROM v GROUP BY v")
+        db.view("twice", "SELECT md5(v) AS h, n FROM over")
         db.apply({"t": table(MORE)})
         check(db, spark, [*ROWS, *MORE], {"v": query})
         db.verify()
