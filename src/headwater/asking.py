@@ -43,7 +43,7 @@ class Asking:
 
     def __init__(self, session: Session):
         self.session = session
-        self._told: dict[tuple[str, tuple[KeyType, ...]], Told] = {}
+        self.told: dict[tuple[str, tuple[KeyType, ...]], Told] = {}
 
     @property
     def zone(self) -> str:
@@ -52,9 +52,9 @@ class Asking:
 
     def __call__(self, template: str, types: tuple[KeyType, ...]) -> Told:
         """What Spark says of a template over columns of the given types."""
-        if (template, types) not in self._told:
-            self._told[template, types] = self._ask(template, types)
-        return self._told[template, types]
+        if (template, types) not in self.told:
+            self.told[template, types] = self._ask(template, types)
+        return self.told[template, types]
 
     def _ask(self, template: str, types: tuple[KeyType, ...]) -> Told:
         names = [f"_{i}" for i in range(len(types))]

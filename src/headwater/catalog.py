@@ -123,6 +123,18 @@ class Catalog:
             out.views[view.name] = view
         return out
 
+    def views_under(self, view: ViewDef) -> list[ViewDef]:
+        """A view and the views that its text names, and theirs, in the order in which they were defined."""
+        found, todo = {view.name: view}, [view]
+        known = {n.lower(): v for n, v in self.views.items()}
+        while todo:
+            at = todo.pop()
+            named = tables_named(at.text) if at.language == "sql" else set()
+            new = [known[n] for n in named if n in known and known[n].name not in found]
+            found |= {v.name: v for v in new}
+            todo += new
+        return sorted(found.values(), key=lambda v: v.place)
+
     def readers(self, name: str) -> list[str]:
         """The views that read a source or view directly, or whose text names it: they are recomputed from that."""
         known = self.schemas()

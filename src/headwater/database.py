@@ -265,9 +265,10 @@ class Database(Readable):
         """Declares a view and computes it from what is there; again with the same query it is no change."""
         if strategy not in STRATEGIES:
             raise QueryError(f"`{strategy}` is no strategy", hint=f"one of {', '.join(STRATEGIES)}")
-        schemas = self.catalog.schemas()
+        schemas, known = self.catalog.schemas(), self.catalog.views.get(name)
+        if known is not None and (known.text, known.strategy) == (query, strategy):
+            return ViewHandle(self, name)  # before it is read, for which Spark may be asked
         text, language, term = _read(query, schemas, self.ask)
-        known = self.catalog.views.get(name)
         if known is not None and (known.text, known.strategy) == (text, strategy):
             return ViewHandle(self, name)
         if self._writer is None:

@@ -198,11 +198,11 @@ class Readable:
                     f"`{name}` keeps no copy of its rows, so `{view.name}` cannot be recomputed",
                     hint="declare it without retain=False",
                 )
-        read_by = [v for v in catalog.views.values() if v.place <= view.place]
+        read_by = catalog.views_under(view)
         if any(v.language != "sql" for v in read_by):
             tables = {n: read.repeated(self._rows(working, catalog, n)) for n in types}
             return by_interpreter(term, tables, types)
-        texts = {v.name: v.text for v in read_by if v.name == view.name or v.name in view.text}
+        texts = {v.name: v.text for v in read_by}
         names = {r.name for v in texts for r in relations(compiler.program.views[v].term)}
         frames = {n: self._rows_frame(working, catalog, n) for n in names}
         return by_spark(self.session, texts, frames, view.name)

@@ -79,7 +79,13 @@ def read(x: Expressions, e: exp.Expr, cause: Unread, exploded: bool = False) -> 
     names = {leaf.term: leaf.name for leaf in leaves.values() if leaf.term is not None}
     types = tuple(type_of(a) for a in args)
     if any(map(has_box, types)):
-        raise cause  # arrays of sources are bags, and Spark's functions of arrays read their order
+        ordered = x.reader.refuse(
+            "ARRAY_ORDER",
+            f"`{shown(x.reader, place)}` takes an array with its order, and arrays of tables are bags",
+            e,
+            "explode the array, or keep the position as a field of the elements",
+        )
+        raise Unread(ordered)
     told = ask(template, types)
     if told.problem:
         called = lambda m: names[args[int(m[1])]] or "it"  # noqa: E731
