@@ -85,6 +85,12 @@ def totals(played: Sequence[tuple[Query, Verdict]]) -> str:
     )
 
 
+def failure(query: Query, found: Verdict) -> str:
+    """What is to be known of a query that is not as it must be."""
+    first = (found.message.splitlines() or [""])[0]
+    return f"  {query.id}: {found.outcome} {found.reason}: {first[:300]}"
+
+
 def main(arguments: Sequence[str]) -> int:
     """Plays the corpus, a database a family, and prints."""
     parser = argparse.ArgumentParser(description="what of SQL is maintained, by clause")
@@ -98,18 +104,16 @@ def main(arguments: Sequence[str]) -> int:
     spark = Spark(session(), KEPT)
     played: list[tuple[Query, Verdict]] = []
     for family in dict.fromkeys(q.family for q in queries):
-        print(f"playing {family}", file=sys.stderr, flush=True)
         members = [q for q in queries if q.family == family]
         with tempfile.TemporaryDirectory() as folder:
             found = play(members, Path(folder) / "db", spark, cost_class)
         played += [(q, found[q.id]) for q in members]
         spark.keep()
-    if given.failures:
-        for q, v in played:
-            if not v.fits(q):
-                first = (v.message.splitlines() or [""])[0]
-                print(f"{q.id}: {v.outcome} {v.reason}: {first[:300]}")
-        print()
+        outcomes = Counter(outcome(q, found[q.id]) for q in members)
+        print(f"{family}: {counted(outcomes)}", file=sys.stderr, flush=True)
+        for q in members if given.failures else ():
+            if not found[q.id].fits(q):
+                print(failure(q, found[q.id]), file=sys.stderr, flush=True)
     print(table("clause", by(lambda q: q.clauses, played)))
     print()
     print(table("family", by(lambda q: (q.family,), played)))
