@@ -12,8 +12,10 @@ from collections.abc import Iterable
 from headwater.compiler.materialize import Materializer
 from headwater.compiler.program import Lookup, Map, Statement
 
-FEW, ALL = 8, 10_000
-"""Entries that a look-up is taken to find by a part of the key, and by none of it."""
+ONE, FEW, ALL = 1, 2, 10_000
+"""Entries that a look-up is taken to find by all of the key, by a part of it (most joins follow a key), by none."""
+STATEMENT = 8
+"""What a statement costs besides its rows, in rows."""
 
 
 def work(maps: Materializer, kept: Iterable[Map]) -> float:
@@ -28,15 +30,21 @@ def work(maps: Materializer, kept: Iterable[Map]) -> float:
 
 
 def _work(maps: Materializer, s: Statement) -> float:
-    rows, total = 1.0, 1.0
+    rows, total = 1.0, float(STATEMENT)
     for step in s.steps:
         if isinstance(step, Lookup):
             total += rows
-            rows *= 1 if step.change else _found(maps.program.maps[step.into])
+            rows *= ONE if step.change else _found(maps, maps.program.maps[step.into])
     return total + rows
 
 
-def _found(m: Map) -> int:
+def _found(maps: Materializer, m: Map) -> int:
     if not m.lookup:
-        return ALL
-    return 1 if set(m.lookup) == set(m.columns) else FEW
+        return ONE if all(_single(maps, r) for r in m.reads) else ALL
+    return ONE if set(m.lookup) == set(m.columns) else FEW
+
+
+def _single(maps: Materializer, relation: str) -> bool:
+    """Whether a relation has one row at most: the answer of an aggregate without groups."""
+    stratum = maps.program.strata.get(relation)
+    return stratum is not None and not stratum.group.key and stratum.ranked is None
