@@ -1,0 +1,186 @@
+"""Whether a subquery has rows, as joins: EXISTS, IN, NOT IN, and the unmatched rows of outer joins.
+
+¬¬q(x) = for p in D collect [p = e(x)]      D has every key of q once, where q(x) = M @ e(x)
+¬q(x)  = for p in A collect [p = e(x)]      A has the keys of the outer rows at which M is zero
+¬(a · b) = ¬a + ¬¬a · ¬b,   ¬(a + b) = ¬a · ¬b,   ¬¬(a + b) = ¬¬a + ¬a · ¬¬b      for a, b ≥ 0
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import TYPE_CHECKING
+
+from headwater.calculus.check import type_of
+from headwater.calculus.terms import (
+    Add,
+    Box,
+    Call,
+    Const,
+    Each,
+    Field,
+    For,
+    Let,
+    Neg,
+    Not,
+    Num,
+    Pred,
+    Record,
+    Sng,
+    Term,
+    Times,
+    Var,
+    Zero,
+    variables,
+)
+from headwater.calculus.types import (
+    INT,
+)
+from headwater.rules.keyed import (
+    FALSE,
+    LIVE,
+    NONE,
+    ONE,
+    matching,
+    opened,
+    outer_rows,
+    spread,
+    sum_of,
+    value_of,
+    valued,
+)
+from headwater.rules.monoid import Monomial, monomial, summands
+from headwater.rules.normalize import normalize
+
+if TYPE_CHECKING:
+    from headwater.rules.subqueries import Subqueries
+
+Cases = list[tuple[tuple[tuple[Var, Term], ...], tuple[Term, ...]]]
+"""A truth value as cases of which at most one holds: atoms to join, factors."""
+
+
+class Truth:
+    """Whether a subquery has rows, given a row of a monomial, as joins."""
+
+    def __init__(self, of: Subqueries, m: Monomial):
+        self.of, self.m = of, m
+        self.rows = {v for v, _ in m.atoms}
+
+    def absent(self, term: Term) -> Cases:
+        """¬r."""
+        match term:
+            case Not(inner):
+                return self.present(inner)
+            case Pred(e):
+                return [((), (Pred(Call("not", (Call("coalesce", (e, FALSE)),))),))]
+            case Num(value):
+                return [] if value else [((), ())]
+            case Zero():
+                return [((), ())]
+            case Times(factors):
+                return self._absent_product(list(factors))
+            case Add(terms) if not any(isinstance(t, Neg) for t in terms):
+                return _both(*(self.absent(t) for t in terms))
+            case _:
+                return self._joined(term, there=False)
+
+    def _absent_product(self, factors: list[Term]) -> Cases:
+        """¬(a · b) = ¬a + ¬¬a · ¬b."""
+        first, *rest = factors
+        if not rest:
+            return self.absent(first)
+        return [
+            *self.absent(first),
+            *_both(self.present(first), self._absent_product(rest)),
+        ]
+
+    def present(self, term: Term) -> Cases:
+        """¬¬r."""
+        match term:
+            case Not(inner):
+                return self.absent(inner)
+            case Pred():
+                return [((), (term,))]
+            case Num(value):
+                return [((), ())] if value else []
+            case Zero():
+                return []
+            case Times(factors):
+                return _both(*(self.present(f) for f in factors))
+            case Add((first, *rest)) if not any(isinstance(t, Neg) for t in (first, *rest)):
+                more = Add(tuple(rest)) if len(rest) > 1 else rest[0]
+                return [*self.present(first), *_both(self.absent(first), self.present(more))]
+            case _:
+                return self._joined(term, there=True)
+
+    def _joined(self, term: Term, there: bool) -> Cases:
+        """A join with the keys at which a subquery has rows, or with those of the outer rows at which it has none."""
+        split = _null_aware(term)
+        if split is not None:
+            return self.present(split) if there else self.absent(split)
+        of, found = self.of, summands(term)
+        outer = {v for v in variables(term) if v in self.rows}
+        w = Var(of.fresh("w"), INT)
+        if not outer:
+            whole = sum_of(of.expanded(found), INT)
+            test = Pred(Call(">" if there else "=", (Box(w), LIVE)))
+            answers = of.named(Let(w, whole, Times((test, Sng(Record((("_key0", LIVE),)), ONE)))))
+            return [(((Var(of.fresh("p"), type_of(answers).key), answers),), ())]
+        keyed = of.keyed(opened(found), outer, self.m)
+        if there:
+            groups = sum_of(keyed.parts)
+            k = Var(of.fresh("k"), type_of(groups).key)
+            tests: tuple[Term, ...] = (Pred(Call(">", (Box(w), LIVE))),)
+        else:
+            groups = sum_of(
+                [
+                    *(
+                        (s, valued(n, Record((("n", NONE), ("c", value_of(n))))))
+                        for s, n in keyed.parts
+                    ),
+                    (
+                        1,
+                        valued(
+                            outer_rows(self.m, keyed.keys),
+                            Record((("n", ONE), ("c", NONE))),
+                            keyed.keys,
+                        ),
+                    ),
+                ]
+            )
+            k = Var(of.fresh("k"), type_of(groups).key)
+            w = Var(w.name, type_of(groups).value)
+            tests = (
+                Pred(Call(">", (Box(Field(w, "n")), LIVE))),
+                Pred(Call("=", (Box(Field(w, "c")), LIVE))),
+            )
+        row = spread(k, {k})
+        answers = of.named(Each(k, w, groups, Times((*tests, Sng(row, ONE)))))
+        p = Var(of.fresh("p"), type_of(answers).key)
+        return [(((p, answers),), matching(p, keyed.keys))]
+
+
+def _both(*several: Cases) -> Cases:
+    """A product of truth values: one case of each."""
+    return [
+        (tuple(a for atoms, _ in chosen for a in atoms), tuple(f for _, fs in chosen for f in fs))
+        for chosen in product(*several)
+    ]
+
+
+def _null_aware(term: Term) -> Term | None:
+    """[coalesce(a = b, true)] · r, of NOT IN, is there when [a = b] · r, [a is null] · r or [b is null] · r is."""
+    if not isinstance(term, For):
+        return None
+    m = monomial(term)
+    for i, f in enumerate(m.factors):
+        match f:
+            case Pred(Call("coalesce", (Call("=", (a, b)), Const(True)))):
+                rest = (*m.factors[:i], *m.factors[i + 1 :])
+                sides = [Call("is_null", (t,)) for t in (a, b) if not isinstance(t, Const)]
+                tests = [Call("=", (a, b)), *sides]
+                parts = [
+                    normalize(Monomial(m.atoms, (Pred(c), *rest), m.output).build(m.output))
+                    for c in tests
+                ]
+                return Add(tuple(parts))
+    return None
