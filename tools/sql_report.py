@@ -106,7 +106,9 @@ def main(arguments: Sequence[str]) -> int:
     for family in dict.fromkeys(q.family for q in queries):
         members = [q for q in queries if q.family == family]
         with tempfile.TemporaryDirectory() as folder:
-            found = play(members, Path(folder) / "db", spark, cost_class)
+            found = play(
+                members, Path(folder) / "db", spark, lambda db, name: cost_class(db.compiler, name)
+            )
         played += [(q, found[q.id]) for q in members]
         spark.keep()
         outcomes = Counter(outcome(q, found[q.id]) for q in members)
