@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headwater.calculus.check import type_of
 from headwater.calculus.terms import (
@@ -157,16 +157,32 @@ class Answering:
                     if _once_each(d, w, body) != [Sng(d, ONE)]:
                         raise NotIncremental("AGGREGATE", f"`{t}` is not maintained")
                     self._from_bag(t, of, distinct=True)
+                case Box(of) if of in self.bags:
+                    self._collected(t, of)
+                case Box(Each(d, w, of, body)) if of in self.bags and not is_scalar(
+                    type_of(t.term)
+                ):
+                    if _once_each(d, w, body) != [Sng(d, ONE)]:
+                        raise NotIncremental("AGGREGATE", f"`{t}` is not maintained")
+                    self._collected(t, of, distinct=True)
                 case Each(d, w, of, body) if of in self.bags and is_scalar(type_of(t)):
                     self._different(t, of, d, w, body)
 
     def _from_bag(self, term: Answer, of: Term, distinct: bool = False) -> None:
+        self._read(term, of, term.function, term.params, distinct)
+
+    def _collected(self, term: Box, of: Term, distinct: bool = False) -> None:
+        """All of a bag as an array in a cell, in the order of its elements."""
+        self._read(term, of, "collect", (), distinct)
+
+    def _read(
+        self, term: Term, of: Term, function: str, params: tuple[Any, ...], distinct: bool
+    ) -> None:
         bag = self._bag(of, ordered=True)
         column = f"e{len(self.from_bags)}"
         items = tuple(bag.columns[len(self.groups) :])
-        self.from_bags.append(
-            FromBag(bag, column, term.function, term.params, items, type_of(term), distinct)
-        )
+        made = FromBag(bag, column, function, params, items, type_of(term), distinct)
+        self.from_bags.append(made)
         self.columns[term] = column
 
     def _rows(self, x: Var, answer: Answer) -> None:

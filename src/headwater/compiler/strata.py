@@ -82,7 +82,7 @@ class Compiler:
         t = type_of(whole)
         if not isinstance(t, MapType) or t.value != INT:
             raise NotIncremental("SHAPE", "a view is a bag of rows", hint="select rows")
-        if has_box(t) or any(has_box(r.type) for r in relations(whole)):
+        if any(has_box(r.type) for r in relations(whole)):
             raise NotIncremental(
                 "NESTED", "inner bags are not maintained yet", hint="select flat columns"
             )

@@ -39,9 +39,28 @@ def from_bag(at: Arrangement, b: FromBag, keys: pa.Table) -> pa.Array:
     counts = column(found, at.spec.count)
     if b.distinct:
         counts = pc.min_element_wise(counts, 1)
+    if b.function == "collect":
+        return _collected(b, list(names.values()), np.asarray(counts), found, keys.num_rows)
     table = pa.table({**names, COUNT: counts})
     groups = np.asarray(column(found, INDEX))
     return answer(b.function, b.params, table, groups, keys.num_rows, arrow_type(b.type))
+
+
+def _collected(
+    b: FromBag, items: list[pa.Array], counts: Ints, found: pa.Table, groups: int
+) -> pa.Array:
+    """The elements of each group as an array, each as often as it is there."""
+    t = arrow_type(b.type)
+    each = pa.array(np.repeat(np.arange(len(counts)), np.maximum(counts, 0)))
+    values = items[0]
+    if pa.types.is_struct(t.value_type):
+        values = pa.StructArray.from_arrays(items, fields=list(t.value_type))
+    at = np.asarray(column(found, INDEX))[np.asarray(each)]
+    offsets = np.searchsorted(at, np.arange(groups + 1), "left")
+    made = pa.LargeListArray.from_arrays(
+        pa.array(offsets.astype(np.int64)), values.take(each).cast(t.value_type)
+    )
+    return made.cast(t)
 
 
 def ranked(
