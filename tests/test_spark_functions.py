@@ -189,6 +189,7 @@ def test_anywhere_in_a_query(db: hw.Database, spark: Any) -> None:
         " ON split(a.s, ',')[0] = split(b.s, ',')[0] AND a.id < b.id",
         "days": "SELECT a.id, b.id AS other FROM t a JOIN t b"
         " ON date_trunc('year', a.ts) = date_trunc('year', b.tn) WHERE a.id <> b.id",
+        "subquery": "SELECT id, hex((SELECT max(n) FROM t)) AS v FROM t",
         "distinct_": "SELECT DISTINCT crc32(s) AS c, d + INTERVAL 1 MONTH AS d FROM t",
         "unions": "SELECT md5(s) AS v FROM t UNION ALL SELECT sha1(s) FROM t WHERE id > 2",
         "struct_field": "SELECT id, p.a AS a FROM (SELECT id, from_json(j, 'a INT, b ARRAY<INT>') AS p FROM t)",
