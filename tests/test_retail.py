@@ -30,7 +30,7 @@ GROUPS = {
     },
 }
 GROUP_OF = {q.id: name for name, queries in GROUPS.items() for q in queries}
-EMPTY = {"limits:limit_zero"}
+EMPTY = {"limits:limit_zero", "subqueries:not_in"}
 """Queries that have no rows, whatever there is."""
 
 WANTED = {

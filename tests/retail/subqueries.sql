@@ -180,4 +180,4 @@ WHERE NOT EXISTS (SELECT 1 FROM products q WHERE q.cat_id = p.cat_id AND q.price
 -- clauses: scalar subquery, in, derived table, group by
 SELECT t.cust_id, t.n, (SELECT max(day) FROM orders) AS newest
 FROM (SELECT cust_id, count(*) AS n FROM orders GROUP BY cust_id) t
-WHERE t.cust_id IN (SELECT cust_id FROM customers WHERE region_id = 1);
+WHERE t.cust_id IN (SELECT cust_id FROM customers WHERE region_id = 2);
