@@ -118,7 +118,7 @@ class Catalog:
         known = self.schemas()
         for view in self.views.values():
             if view.strategy == "auto":
-                kept, why = out.compiled().choose(view.name, parse(view.term, known))
+                _, kept, why = out.compiled().choose(view.name, parse(view.term, known))
                 view = replace(view, kept=kept, why=why)
             out.views[view.name] = view
         return out

@@ -123,14 +123,15 @@ class Database(Readable):
 
     # --- opening and closing -------------------------------------------------------------------------------------
 
-    def _load(self) -> None:
+    def _load(self, compiler: Compiler | None = None) -> None:
+        """Takes the newest version, with the program of its views if that is known."""
         snapshot = self.store.at()
         self.version = snapshot.number
         self.catalog = Catalog.read(snapshot.facts)
         kept = snapshot.facts.get(SETTINGS)
         if kept is not None:
             self.session.adopt(kept)
-        self.compiler = self.catalog.compiled()
+        self.compiler = compiler or self.catalog.compiled()
         self.stale = not has_maps(snapshot, self.compiler)
 
     def _writing(self, stale: bool = False) -> StoreWriter:
@@ -291,23 +292,20 @@ class Database(Readable):
             row=str(row),
         )
         self._register(made)
-        compiler = self.catalog.compiled()
         try:
-            kept, why = (
-                compiler.choose(name, term)
-                if strategy == "auto"
-                else (strategy, "as was asked for")
-            )
-            compiler.fork().view(name, term, kept)
+            if strategy == "auto":
+                compiler, kept, why = self.compiler.choose(name, term)
+            else:
+                compiler, kept, why = self.compiler.fork(), strategy, "as was asked for"
+                compiler.view(name, term, kept)
         except NotIncremental as e:
             raise placed(e, text, schemas) if language == "sql" else e from None
         made = replace(made, kept=kept, why=why)
-        before = dict(compiler.program.maps)
-        strata = set(compiler.program.strata)
-        compiler.maps.created.clear()
-        view = compiler.view(name, term, kept)
+        view = compiler.program.views[name]
+        strata = set(self.compiler.program.strata)
+        before = self.compiler.program.maps
         created = [m for n, m in compiler.program.maps.items() if n not in before]
-        with self._commit(f"view {name}") as commit:
+        with self._commit(f"view {name}", compiler=compiler) as commit:
             fact, value = facts_of(made)
             commit.set(fact, value)
             for m in created:
@@ -487,7 +485,9 @@ class Database(Readable):
     # --- committing --------------------------------------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def _commit(self, note: str, id: str | None = None) -> Iterator[StoreCommit]:
+    def _commit(
+        self, note: str, id: str | None = None, compiler: Compiler | None = None
+    ) -> Iterator[StoreCommit]:
         writer = self._writing(stale=True)
         with self._telling():
             commit = writer.begin()
@@ -510,7 +510,7 @@ class Database(Readable):
         if note.startswith("apply"):
             self.version = self.store.head()
         else:
-            self._load()
+            self._load(compiler)
 
     def _working(self, commit: StoreCommit, compiler: Compiler) -> Working:
         refs = {n: refs for n, (_, refs) in commit.base.maps.items()}

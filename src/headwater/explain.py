@@ -13,7 +13,17 @@ from headwater.calculus.check import type_of
 from headwater.calculus.layout import layout
 from headwater.calculus.terms import Term, change_name, relations
 from headwater.calculus.types import Boxed, FunType, MapType, RecordType, Type, has_box
-from headwater.compiler.program import ENDS, Bind, Filter, Lookup, Map, Statement, Stratum, View
+from headwater.compiler.program import (
+    ENDS,
+    Bind,
+    Expand,
+    Filter,
+    Lookup,
+    Map,
+    Statement,
+    Stratum,
+    View,
+)
 from headwater.compiler.strata import Compiler
 from headwater.drawing import Explanation, draw
 from headwater.errors import NotHomomorphic, NotShreddable
@@ -241,6 +251,8 @@ def _statement_text(s: Statement) -> str:
             case Lookup():
                 what = f"Δ{step.into}" if step.change else step.into
                 parts.append(f"look up {what} by ({', '.join(step.keys)})")
+            case Expand():
+                parts.append(f"for each of {step.array}")
             case Bind(name, scalar):
                 parts.append(f"{name} := {scalar.sql}")
             case Filter(condition):

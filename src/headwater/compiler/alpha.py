@@ -47,14 +47,23 @@ def canonical(term: Term) -> Term:
 
 def sorted_monomial(m: Monomial) -> Term:
     """A comprehension over inputs with its atoms by name and its factors by text: one form for many spellings."""
-    atoms = sorted(m.atoms, key=lambda a: a[1].name if isinstance(a[1], Rel) else "")
-    names = {v: Var(f"y{i}", v.type) for i, (v, _) in enumerate(atoms)}
+    atoms = in_order(m.atoms)
+    names: dict[Var, Term] = {v: Var(f"y{i}", v.type) for i, (v, _) in enumerate(atoms)}
     factors = sorted((oriented(substitute(f, names)) for f in once(m.factors)), key=show)
     output = substitute(m.output, names)
     body: Term = Times((*factors, output)) if factors else output
     for var, source in reversed(atoms):
-        body = For(names[var], source, body)
+        new = names[var]
+        assert isinstance(new, Var)
+        body = For(new, substitute(source, names), body)
     return body
+
+
+def in_order(atoms: Iterable[tuple[Var, Term]]) -> list[tuple[Var, Term]]:
+    """Relations by name, and then what depends on their rows, as it stands."""
+    inputs = [(v, s) for v, s in atoms if isinstance(s, Rel)]
+    rest = [(v, s) for v, s in atoms if not isinstance(s, Rel)]
+    return [*sorted(inputs, key=lambda a: a[1].name), *rest]
 
 
 def oriented(factor: Term) -> Term:

@@ -26,7 +26,7 @@ from headwater.calculus.terms import (
     variables,
 )
 from headwater.calculus.types import BIGINT, DOUBLE, INT, Base, KeyType, RecordType, is_key, unboxed
-from headwater.compiler.program import Bind, Filter, Step
+from headwater.compiler.program import Bind, Expand, Filter, Step
 from headwater.compiler.scalar import scalar
 from headwater.errors import NotIncremental
 
@@ -67,6 +67,19 @@ class Flow:
             self.steps.append(Bind(found, scalar(term, self.columns)))
             self.columns[term] = found
         return found
+
+    def expand(self, var: Var, source: Term) -> None:
+        """Each element of an array that a row has."""
+        assert isinstance(source, Unbox)
+        array = self.column(source.key)
+        if isinstance(var.type, RecordType):
+            brings = tuple((n, f"{var.name}.{n}") for n, _ in var.type.fields)
+            self.columns |= {Field(var, n): c for n, c in brings}
+        else:
+            brings = (("", var.name),)
+            self.columns[var] = var.name
+        self.steps.append(Expand(array, brings))
+        self.known.add(var)
 
     def filter(self, condition: Term) -> None:
         """Keeps the rows for which a condition is true."""

@@ -44,7 +44,7 @@ from headwater.calculus.types import (
 )
 from headwater.compiler.alpha import canonical, digest, once, sorted_monomial
 from headwater.compiler.flow import Flow, Link, connected, links_of, parts_of
-from headwater.compiler.program import WEIGHT, Lookup, Map, Program, Statement
+from headwater.compiler.program import WEIGHT, Expand, Lookup, Map, Program, Statement
 from headwater.errors import NotIncremental
 from headwater.rules.delta import delta
 from headwater.rules.monoid import Monomial, summands
@@ -77,6 +77,12 @@ class Materializer:
         self.created: list[Map] = []
         self.frozen = False
         self._statements: dict[tuple[str, frozenset[str]], list[Statement]] = {}
+
+    def copy(self, program: Program, relations: Relations) -> Materializer:
+        """The same over a copy of a program: statements that are known stay so."""
+        made = Materializer(program, relations)
+        made._statements = dict(self._statements)
+        return made
 
     # --- maps ---------------------------------------------------------------------------------------------
 
@@ -166,7 +172,8 @@ class Materializer:
     def _statement(self, target: Map, sign: int, m: Monomial, strategy: str) -> Statement:
         m = checked(m)
         changed = [(v, s) for v, s in m.atoms if _is_change(s)]
-        rest = [v for v, s in m.atoms if not _is_change(s)]
+        inner = [(v, s) for v, s in m.atoms if isinstance(s, Unbox)]
+        rest = [v for v, s in m.atoms if not _is_change(s) and not isinstance(s, Unbox)]
         sources = dict(m.atoms)
         (driver, drives), *others = changed
         filters = [f.condition for f in m.factors if isinstance(f, Pred)]
@@ -185,6 +192,11 @@ class Materializer:
             for f in [f for f in pending if flow.reads(f)]:
                 flow.filter(f)
                 pending.remove(f)
+            ready = next(((v, s) for v, s in inner if flow.reads(s)), None)
+            if ready is not None:
+                inner.remove(ready)
+                flow.expand(*ready)
+                continue
             if not waiting:
                 break
             block, is_change = _next(waiting, pending, flow.known)
@@ -197,7 +209,7 @@ class Materializer:
             rings = [
                 [f for f in ring if f not in a] for ring, a in zip(rings, absorbed, strict=True)
             ]
-            reading = [*pending, *key, *(f for ring in rings for f in ring)]
+            reading = [*pending, *key, *(f for ring in rings for f in ring), *(s for _, s in inner)]
             needed = list(dict.fromkeys(p for t in reading for p in parts_of(t, inside)))
             atoms = tuple((v, sources[v]) for v in block)
             joined = self._join(
@@ -379,7 +391,7 @@ def ring_columns(t: MapType | RingType) -> tuple[tuple[str, RingType], ...]:
 def checked(m: Monomial) -> Monomial:
     """The monomial, if it is over relations only; `NotIncremental` with a reason if not."""
     for _, source in m.atoms:
-        if not isinstance(source, Rel):
+        if not isinstance(source, (Rel, Unbox)):
             raise NotIncremental(
                 "CORRELATED",
                 f"`{source}` is read for every row of what stands before it",
@@ -444,6 +456,8 @@ def _columns_read(flow: Flow, outputs: Iterable[str]) -> set[str]:
         match step:
             case Lookup():
                 read |= set(step.keys)
+            case Expand():
+                read.add(step.array)
             case _:
                 used = step.scalar if hasattr(step, "scalar") else step.condition
                 read |= set(used.reads)

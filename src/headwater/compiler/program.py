@@ -81,7 +81,16 @@ class Lookup:
     change: bool = False
 
 
-Step = Bind | Filter | Lookup
+@dataclass(frozen=True)
+class Expand:
+    """Every row with each element of an array of its own, in new columns: its fields, or itself."""
+
+    array: str
+    brings: tuple[tuple[str, str], ...]
+    """Which field of the element is which column; "" is the element."""
+
+
+Step = Bind | Filter | Lookup | Expand
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,6 @@ from headwater.calculus.terms import (
     Let,
     Rel,
     Term,
-    relations,
     substitute,
 )
 from headwater.calculus.text import show
@@ -25,7 +24,6 @@ from headwater.calculus.types import (
     MapType,
     RecordType,
     bag,
-    has_box,
 )
 from headwater.compiler.alpha import canonical, digest
 from headwater.compiler.answering import Answering, summed
@@ -58,34 +56,29 @@ class Compiler:
         p, r = self.program, self.relations
         made.program = Program(dict(p.maps), dict(p.strata), dict(p.views))
         made.relations = Relations(dict(r.rows), dict(r.levels), set(r.static))
-        made.maps = Materializer(made.program, made.relations)
+        made.maps = self.maps.copy(made.program, made.relations)
         return made
 
-    def choose(self, name: str, term: Term) -> tuple[str, str]:
-        """The strategy with less work for a view, and why."""
-        tried: dict[str, float] = {}
+    def choose(self, name: str, term: Term) -> tuple[Compiler, str, str]:
+        """A copy with a view added by the strategy with less work, which it is, and why."""
+        tried: dict[str, tuple[float, Compiler]] = {}
         for strategy in ("recursive", "first-order"):
             trial = self.fork()
             trial.view(name, term, strategy)
             new = [m for n, m in trial.program.maps.items() if n not in self.program.maps]
-            tried[strategy] = work(trial.maps, new)
-        best = min(tried, key=lambda s: tried[s])
-        said = ", ".join(f"{s} {w:g}" for s, w in tried.items())
-        return best, f"{best}: rows made by one changed row of each input: {said}"
+            tried[strategy] = work(trial.maps, new), trial
+        best = min(tried, key=lambda s: tried[s][0])
+        said = ", ".join(f"{s} {w:g}" for s, (w, _) in tried.items())
+        why = f"{best}: rows made by one changed row of each input: {said}"
+        return tried[best][1], best, why
 
-    def view(self, name: str, term: Term, strategy: str = "auto") -> View:
+    def view(self, name: str, term: Term, strategy: str) -> View:
         """Adds a view; the relations that it reads are sources, or views that are there already."""
-        if strategy == "auto":
-            strategy, _ = self.choose(name, term)
         known = {Rel(v.name, bag(v.type)): v.term for v in self.program.views.values()}
         whole = substitute(term, known)
         t = type_of(whole)
         if not isinstance(t, MapType) or t.value != INT:
             raise NotIncremental("SHAPE", "a view is a bag of rows", hint="select rows")
-        if any(has_box(r.type) for r in relations(whole)):
-            raise NotIncremental(
-                "NESTED", "inner bags are not maintained yet", hint="select flat columns"
-            )
         row = RecordType(tuple(key_fields(t)))
         if strategy == "recompute":
             rows = _recomputed(name, whole, row)

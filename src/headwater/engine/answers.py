@@ -8,6 +8,7 @@ answer is computed from, before and after, and `rows` computes it: the change of
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -163,7 +164,9 @@ def nothing(stratum: Stratum) -> pa.Table:
         n: pa.array([0.0 if isinstance(t, RealType) else 0], _boxed(t))
         for n, t in stratum.group.ring
     }
-    arrays |= {b.column: pa.array([None], arrow_type(b.type)) for b in stratum.from_bags}
+    for b in stratum.from_bags:
+        empty: Any = [] if b.function == "collect" else None
+        arrays[b.column] = pa.array([empty], arrow_type(b.type))
     return pa.table(arrays)
 
 

@@ -25,7 +25,6 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from headwater.compiler.program import (
     Bind,
     Filter,
-    Lookup,
     Map,
     Program,
     Statement,
@@ -36,7 +35,7 @@ from headwater.compiler.program import (
 from headwater.engine.answers import answer_steps, components, keep_answers, merge, signed
 from headwater.engine.pieces import Piece, pieces_of
 from headwater.engine.read import repeated, row_schema, scan_components, view_rows
-from headwater.engine.rows import emit, hashed, in_arrow, segments, start, step
+from headwater.engine.rows import Hop, emit, hashed, in_arrow, segments, start, step
 from headwater.engine.session import Session, in_sql, plain, quoted, telling
 from headwater.engine.stage import Change
 from headwater.engine.types import arrow_type
@@ -166,7 +165,7 @@ class Cluster:
         frame: DataFrame | None = None
         todo: list[Step] = []
         for segment in segments(s.steps):
-            many: list[Step] = [segment] if isinstance(segment, Lookup) else list(segment)
+            many: list[Step] = [segment] if isinstance(segment, Hop) else list(segment)
             while many and _in_arrow(many[0], self.without_arrow):
                 todo.append(many.pop(0))
             if many:
@@ -448,7 +447,7 @@ def _batches(table: pa.Table, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
 
 
 def _in_arrow(s: Step, without: bool) -> bool:
-    if isinstance(s, Lookup):
+    if isinstance(s, Hop):
         return True
     scalar = s.scalar if isinstance(s, Bind) else s.condition
     return scalar.tree is not None and (not without or scalar.tree[0] == "column")

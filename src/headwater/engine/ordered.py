@@ -54,7 +54,9 @@ def _collected(
     each = pa.array(np.repeat(np.arange(len(counts)), np.maximum(counts, 0)))
     values = items[0]
     if pa.types.is_struct(t.value_type):
-        values = pa.StructArray.from_arrays(items, fields=list(t.value_type))
+        fields = list(t.value_type)
+        parts = [i.cast(f.type) for i, f in zip(items, fields, strict=True)]
+        values = pa.StructArray.from_arrays(parts, fields=fields)
     at = np.asarray(column(found, INDEX))[np.asarray(each)]
     offsets = np.searchsorted(at, np.arange(groups + 1), "left")
     made = pa.LargeListArray.from_arrays(

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.compiler.program import WEIGHT, Bind, Filter, Lookup, Map, Statement, Step
+from headwater.compiler.program import WEIGHT, Bind, Expand, Filter, Lookup, Map, Statement, Step
 from headwater.engine import vector
 from headwater.engine.spec import ODD, product, ring_columns, spec_of
 from headwater.state.arrangement import INDEX, Arrangement
@@ -46,11 +46,15 @@ def one_in_arrow(s: Bind | Filter, table: pa.Table) -> pa.Table:
     return table.append_column(s.name, values) if isinstance(s, Bind) else kept(table, values)
 
 
-def segments(steps: Iterable[Step]) -> list[list[Bind | Filter] | Lookup]:
-    """Steps with the binds and filters between two look-ups together."""
-    out: list[list[Bind | Filter] | Lookup] = []
+Hop = Lookup | Expand
+"""Steps that change how many rows there are by other means than a condition."""
+
+
+def segments(steps: Iterable[Step]) -> list[list[Bind | Filter] | Hop]:
+    """Steps with the binds and filters between two hops together."""
+    out: list[list[Bind | Filter] | Hop] = []
     for s in steps:
-        if isinstance(s, Lookup):
+        if isinstance(s, Lookup | Expand):
             out.append(s)
         elif out and isinstance(out[-1], list):
             out[-1].append(s)
@@ -81,7 +85,22 @@ def run(
 def step(steps: Iterable[Step], table: pa.Table, maps: Maps, scalars: Scalars) -> pa.Table:
     """The rows after some steps."""
     for s in segments(steps):
-        table = look_up(s, table, maps.find(s)) if isinstance(s, Lookup) else scalars(s, table)
+        if isinstance(s, Lookup):
+            table = look_up(s, table, maps.find(s))
+        else:
+            table = expanded(s, table) if isinstance(s, Expand) else scalars(s, table)
+    return table
+
+
+def expanded(s: Expand, table: pa.Table) -> pa.Table:
+    """Every row once for each element of its array; a row whose array is empty or NULL is gone."""
+    arrays = column(table, s.array)
+    elements = arrays.flatten()
+    lengths = np.asarray(pc.fill_null(pc.list_value_length(arrays), 0)).astype(np.int64)
+    table = table.take(pa.array(np.repeat(np.arange(len(lengths)), lengths)))
+    for field, given in s.brings:
+        values = elements if not field else pc.struct_field(elements, field)
+        table = table.append_column(given, values)
     return table
 
 

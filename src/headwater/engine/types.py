@@ -37,7 +37,7 @@ def arrow_type(t: KeyType) -> pa.DataType:
         case RecordType(fields):
             return pa.struct([(n, arrow_type(f)) for n, f in fields])
         case Boxed(MapType(key, _)):
-            return pa.list_(arrow_type(key))
+            return pa.large_list(arrow_type(key))
         case ListType(element):
             return pa.large_list(arrow_type(element))
         case _:
