@@ -75,7 +75,7 @@ def _texts(t: Type, params: tuple[Any, ...]) -> Type | None:
 
 
 def _windowed(t: Type, params: tuple[Any, ...]) -> Type | None:
-    directions, windows, names = params
+    directions, windows, names, _ = params
     match t:
         case MapType(RecordType((("order", RecordType(columns)), ("row", RecordType(row)))), value):
             fits = value == INT and len(columns) == len(directions)
@@ -191,11 +191,11 @@ def min_by(_: tuple[Any, ...], rows: RingMap) -> Any:
 
 
 def window(params: tuple[Any, ...], rows: RingMap) -> RingMap:
-    """Every row beside what window functions say of it, in the order of `_in_order`."""
-    directions, windows, names = params
+    """Rows beside what window functions say of them: all, or with a limit the first so many in order."""
+    directions, windows, names, limit = params
     partition = [(k[0], dict(zip(names, k[1], strict=True)), n) for k, n in rows.items()]
     out: dict[Any, int] = {}
-    for row, values in windows_of(partition, directions, windows):
+    for row, values in windows_of(partition, directions, windows)[:limit]:
         key = (tuple(row.values()), values)
         out[key] = out.get(key, 0) + 1
     return RingMap(out)

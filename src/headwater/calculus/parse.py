@@ -292,8 +292,10 @@ class _Parser(Literals):
         return (float(constant.value), self.either("asc", "desc"))
 
     def window_params(self) -> tuple[Any, ...]:
-        """(columns); asc nulls first; ...; row_number(): int; ..."""
+        """(columns); limit; asc nulls first; ...; row_number(): int; ..."""
         names = tuple(self.listed("(", lambda: self.name("column"), ")"))
+        self.take(";")
+        limit = None if self.accept("none") else self.integer()
         directions: list[tuple[bool, bool]] = []
         windows: list[Window] = []
         while self.accept(";"):
@@ -303,7 +305,7 @@ class _Parser(Literals):
                 directions.append((descending, self.either("first", "last")))
             else:
                 windows.append(read_window(self))
-        return tuple(directions), tuple(windows), names
+        return tuple(directions), tuple(windows), names, limit
 
     def either(self, no: str, yes: str) -> bool:
         """Which of two words is here."""

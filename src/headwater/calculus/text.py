@@ -279,9 +279,10 @@ def _params(name: str, params: tuple[Any, ...]) -> str:
             limit, offset, directions = params
             shown = [str(limit).lower(), str(offset), *map(_direction, directions)]
         case "window":
-            directions, windows, names = params
+            directions, windows, names, limit = params
             columns = ", ".join(map(field_name, names))
-            shown = [f"({columns})", *map(_direction, directions), *(w.text() for w in windows)]
+            shown = [f"({columns})", str(limit).lower(), *map(_direction, directions)]
+            shown += [w.text() for w in windows]
         case "listagg":
             shown = [literal(params[0], STRING), *map(_direction, params[1])]
         case "mode":

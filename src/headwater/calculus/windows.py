@@ -523,6 +523,24 @@ def _linear(w: Window, types: Mapping[str, KeyType]) -> bool:
     return w.function == "count"
 
 
+def looks_back(windows: Iterable[Window]) -> bool:
+    """Whether no value depends on rows behind its own, so that the first rows can be had without the others."""
+    for w in windows:
+        if w.function in ("row_number", "rank", "dense_rank"):
+            continue
+        if w.function in ("lag", "lead"):
+            if (w.offset if w.function == "lead" else -w.offset) > 0 or w.ignore_nulls:
+                return False
+        elif (
+            w.frame is None
+            or w.frame.unit != "rows"
+            or not isinstance(w.frame.end.offset, int)
+            or w.frame.end.offset > 0
+        ):
+            return False
+    return True
+
+
 @dataclass(frozen=True)
 class Total:
     """A linear total of rows: how many, how many without a NULL in the columns, or the sum of a column."""

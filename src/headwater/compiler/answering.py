@@ -225,7 +225,7 @@ class Answering:
         else:
             given = dict(zip(answer.params[2], (n for _, n in row), strict=True))
             windows = tuple((f"w{i}", w.over(given)) for i, w in enumerate(answer.params[1]))
-            self.ranked = Ranked(bag, order, row, None, 0, windows)
+            self.ranked = Ranked(bag, order, row, answer.params[3], 0, windows)
             of = Field(x, "row")
             for n, _ in windows:
                 self.columns[Field(Field(x, "w"), n)] = n

@@ -96,6 +96,8 @@ def _windowed(
     at: Arrangement, r: Ranked, found: pa.Table, group: Ints, counts: Ints
 ) -> tuple[Ints, dict[str, pa.Array], pa.Array]:
     """All rows of groups with their windows' values, each as often as it is there."""
+    if r.limit is not None:
+        counts = _between(group, counts, 0, r.limit)
     each = pa.array(np.repeat(np.arange(len(group)), counts))
     found = found.take(each)
     group = group[np.asarray(each)]

@@ -339,6 +339,12 @@ def fits(given: pa.DataType, wanted: pa.DataType) -> bool:
         return fits(given.value_type, wanted)
     if any(k(given) and k(wanted) for k in kinds):
         return True
+    lists = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+    if pa.types.is_large_list(wanted):
+        return any(k(given) for k in lists) and fits(given.value_type, wanted.value_type)
+    if pa.types.is_struct(wanted) and pa.types.is_struct(given):
+        names = {f.name for f in given}
+        return all(f.name in names and fits(given.field(f.name).type, f.type) for f in wanted)
     if pa.types.is_decimal(wanted):
         return bool(pa.types.is_integer(given) or pa.types.is_decimal(given))
     if pa.types.is_timestamp(wanted):

@@ -82,6 +82,7 @@ from headwater.rules.keyed import (
     values_of,
     with_key,
 )
+from headwater.rules.limits import limited, numbers_windows
 from headwater.rules.monoid import Monomial, monomial, summands
 from headwater.rules.normalize import for_let, normalize
 from headwater.rules.rewrite import rewrite
@@ -137,6 +138,9 @@ class Subqueries:
                 return self._bag(term) if monomial(body).atoms else self._scalars(term)
             case Each():
                 return self._bag(term) if variables(term) else self.named(term)
+            case For() if numbers_windows(term):
+                fused = limited(term)
+                return rebuild(fused, tuple(self.cut(c) for c in children(fused)))
             case Sum(bag) if type_of(bag).value == INT:
                 x = Var(self.fresh("x"), type_of(bag).key)
                 return For(x, self.cut(bag), ONE)

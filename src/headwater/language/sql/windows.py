@@ -339,7 +339,7 @@ class Windows:
             if w.default is not None:
                 given["d"] = columns[terms[-1]]
             windows.append(w.over(given))
-        answer = Answer("window", (stage.directions, tuple(windows), names), v)
+        answer = Answer("window", (stage.directions, tuple(windows), names, None), v)
         x = Var(self.reader.fresh("x"), type_of(answer).key)
         out = [(n, Field(Field(x, "row"), n)) for n in names]
         out += [(f"w{number}_{j}", Field(Field(x, "w"), f"w{j}")) for j in range(len(windows))]
