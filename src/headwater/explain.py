@@ -203,7 +203,7 @@ def _stratum_class(stratum: Stratum) -> str:
     """What answering a touched group reads: its own entry and ends of ordered bags, or whole bags."""
     whole = any(b.function not in ENDS for b in stratum.from_bags)
     ranked = stratum.ranked
-    if whole or (ranked is not None and ranked.limit is None):
+    if whole or (ranked is not None and ranked.limit is None and not ranked.reads_part):
         return "group"
     return "change"
 

@@ -50,6 +50,7 @@ from headwater.calculus.types import (
     is_key,
     is_scalar,
 )
+from headwater.calculus.windows import WHOLE, Total, carried, reach
 from headwater.compiler.alpha import canonical, digest, sorted_monomial
 from headwater.compiler.materialize import (
     ONE,
@@ -109,22 +110,18 @@ class Answering:
             for i, (n, t) in enumerate(fields)
             if isinstance(t, MapType)
         }
-        ring: list[list[Term]] = [[ONE] for _ in self.monomials]
-        rings: list[RingType] = [INT]
+        self.ring: list[list[Term]] = [[ONE] for _ in self.monomials]
+        self.rings: list[RingType] = [INT]
         for i, n, t in scalars:
             column = [_component(m.output, i) for _, m in self.monomials]
-            known = (j for j in range(len(rings)) if column and [r[j] for r in ring] == column)
-            place = next(known, None)
-            if place is None:
-                for r, c in zip(ring, column, strict=True):
-                    r.append(c)
-                rings.append(t)  # type: ignore[arg-type]
-                place = len(rings) - 1
-            self.columns[Field(self.v, n) if product else self.v] = f"r{place}"
+            self.columns[Field(self.v, n) if product else self.v] = self._ring(column, t)
         self._bags()
+        for x, answer in monomial(self.body).atoms:
+            assert isinstance(answer, Answer)
+            self._rows(x, answer)
         key = RecordType(tuple((f"k{i}", t) for i, (_, t) in enumerate(self.groups)))
-        value = ProductType(tuple((f"r{i}", t) for i, t in enumerate(rings)))
-        made = [(s, _ringed(m, r)) for (s, m), r in zip(self.monomials, ring, strict=True)]
+        value = ProductType(tuple((f"r{i}", t) for i, t in enumerate(self.rings)))
+        made = [(s, _ringed(m, r)) for (s, m), r in zip(self.monomials, self.ring, strict=True)]
         group = self.compiler.maps.keep(
             summed(made, MapType(key, value)),
             list(range(len(self.groups))),
@@ -226,11 +223,51 @@ class Answering:
             given = dict(zip(answer.params[2], (n for _, n in row), strict=True))
             windows = tuple((f"w{i}", w.over(given)) for i, w in enumerate(answer.params[1]))
             self.ranked = Ranked(bag, order, row, answer.params[3], 0, windows)
+            if directions and parts:
+                cells = zip(*(p[3] for p in parts), strict=True)
+                named = zip((n for _, n in row), types, cells, strict=True)
+                self._part({n: (t, c) for n, t, c in named})
             of = Field(x, "row")
             for n, _ in windows:
                 self.columns[Field(Field(x, "w"), n)] = n
         for cell, (_, name) in zip(cells_of(of), row, strict=True):
             self.columns[cell] = name
+
+    def _part(self, columns: Mapping[str, tuple[KeyType, tuple[Term, ...]]]) -> None:
+        """How far a changed row matters, and the totals of what comes before that it is told from.
+
+        Of each column its type is given, and what it is in each monomial.
+        """
+        assert self.ranked is not None
+        windows = [w for _, w in self.ranked.windows]
+        found = reach(windows, {n: t for n, (t, _) in columns.items()})
+        if found == WHOLE or (found.kind == "suffix" and found.after):
+            return
+        totals: list[tuple[Total, str]] = []
+        for total in carried(windows) if found.kind == "suffix" else ():
+            if total.kind == "rows":
+                totals.append((total, "r0"))
+                continue
+            terms: list[Term] = []
+            for i in range(len(self.monomials)):
+                cells = [columns[c][1][i] for c in total.columns]
+                if total.kind == "sum":
+                    terms.append(Unbox(cells[0]))
+                else:
+                    tests = tuple(Pred(Call("is_not_null", (c,))) for c in cells)
+                    terms.append(tests[0] if len(tests) == 1 else Times(tests))
+            totals.append((total, self._ring(terms, type_of(terms[0]))))
+        self.ranked = replace(self.ranked, reach=found, totals=tuple(totals))
+
+    def _ring(self, terms: list[Term], t: Type) -> str:
+        """The column of the group's ring that adds up a term of each monomial."""
+        for j in range(len(self.rings)):
+            if terms and [r[j] for r in self.ring] == terms:
+                return f"r{j}"
+        for r, c in zip(self.ring, terms, strict=True):
+            r.append(c)
+        self.rings.append(t)  # type: ignore[arg-type]
+        return f"r{len(self.rings) - 1}"
 
     def _different(self, term: Each, of: Term, d: Var, w: Var, body: Term) -> None:
         rest = _once_each(d, w, body)
@@ -299,9 +336,6 @@ class Answering:
     def _answer(self, group: Map) -> Stratum:
         m = monomial(self.body)
         assert isinstance(m.output, Sng), self.body
-        for x, answer in m.atoms:
-            assert isinstance(answer, Answer)
-            self._rows(x, answer)
         where = [f.condition for f in m.factors if isinstance(f, Pred)]
         weights = [f for f in (*m.factors, m.output.value) if not isinstance(f, Pred) and f != ONE]
         if len(weights) > 1 or not all(isinstance(w, (Unbox, Num)) for w in weights):

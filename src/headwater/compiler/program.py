@@ -13,7 +13,7 @@ from typing import Any
 
 from headwater.calculus.terms import Term
 from headwater.calculus.types import KeyType, RecordType, RingType, boxed
-from headwater.calculus.windows import Window
+from headwater.calculus.windows import WHOLE, Reach, Total, Window
 from headwater.compiler.scalar import Scalar
 
 WEIGHT = "_w"
@@ -163,6 +163,15 @@ class Ranked:
     limit: int | None = None
     offset: int = 0
     windows: tuple[tuple[str, Window], ...] = ()
+    reach: Reach = WHOLE
+    """How far a changed row matters: what of a touched group is read again."""
+    totals: tuple[tuple[Total, str], ...] = ()
+    """Columns of the group's ring with the totals that a suffix carries."""
+
+    @property
+    def reads_part(self) -> bool:
+        """Whether the rows around those that changed are enough."""
+        return bool(self.windows) and self.limit is None and self.reach != WHOLE
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from headwater.calculus.types import RealType
 from headwater.compiler.program import WEIGHT, Bind, Distinct, Filter, Map, Stratum
-from headwater.engine.ordered import from_bag, ranked
+from headwater.engine.ordered import Span, around, changed_part, from_bag, ranked
 from headwater.engine.rows import Scalars, changes_of, hashed
 from headwater.engine.spec import encode, ring_columns, shown, spec_of
 from headwater.engine.types import arrow_type
@@ -114,6 +114,13 @@ def different(group: Map, keys: list[pa.Table]) -> pa.Table:
 
 def components(working: Working, stratum: Stratum, keys: pa.Table) -> pa.Table:
     """What the answers of touched groups are computed from: before with weight -1, after with weight 1."""
+    if stratum.ranked is not None and stratum.ranked.reads_part:
+        keys, span = changed_part(working.new(stratum.ranked.map.name), keys)
+        sides = [
+            (current(m, stratum, keys, span), w)
+            for m, w in ((working.before, -1), (working.now, 1))
+        ]
+        return signed(stratum, sides)
     after = current(working.now, stratum, keys)
     if stratum.answers is None:
         before = current(working.before, stratum, keys)
@@ -138,11 +145,17 @@ def keep_answers(working: Working, stratum: Stratum, change: pa.Table) -> None:
     working.add(m.name, entries)
 
 
-def current(maps: Callable[[str], Arrangement], stratum: Stratum, keys: pa.Table) -> pa.Table:
-    """The components of groups, as some maps have them; groups that are gone have none."""
+def current(
+    maps: Callable[[str], Arrangement], stratum: Stratum, keys: pa.Table, span: Span | None = None
+) -> pa.Table:
+    """The components of groups, as some maps have them; groups that are gone have none.
+
+    With a span those of the rows that a change between its positions can matter for.
+    """
     group = stratum.group
     found = maps(group.name).lookup(keys)
-    live = keys.take(pa.array(np.asarray(column(found, INDEX))))
+    there = pa.array(np.asarray(column(found, INDEX)))
+    live = keys.take(there)
     arrays = {n: column(found, n) for n in group.columns} | shown(group, found)
     for b in stratum.from_bags:
         arrays[b.column] = from_bag(maps(b.map.name), b, live)
@@ -150,7 +163,12 @@ def current(maps: Callable[[str], Arrangement], stratum: Stratum, keys: pa.Table
     if stratum.always and table.num_rows == 0 and keys.num_rows:
         return nothing(stratum)
     if stratum.ranked is not None and table.num_rows:
-        at, more, times = ranked(maps(stratum.ranked.map.name), stratum.ranked, live)
+        bag = maps(stratum.ranked.map.name)
+        if span is None:
+            at, more, times = ranked(bag, stratum.ranked, live)
+        else:
+            totals = {t: arrays[n] for t, n in stratum.ranked.totals}
+            at, more, times = around(bag, stratum.ranked, live, span.take(there), totals)
         table = table.take(pa.array(at))
         for n, c in more.items():
             table = table.append_column(n, c)

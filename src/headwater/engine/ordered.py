@@ -6,17 +6,25 @@ its elements. `ranked` gives rows: the first of each group, or all of them with 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headwater.calculus.ring import EXACT
+from headwater.calculus.windows import Total
 from headwater.compiler.program import FromBag, Ranked
 from headwater.engine.bags import COUNT, answer
 from headwater.engine.types import arrow_type
-from headwater.engine.windows import evaluate
+from headwater.engine.windows import Carry, evaluate, exact
 from headwater.state.arrangement import INDEX, Arrangement
 from headwater.state.keys import Ints
 from headwater.state.ordered import first_k, last_k
+from headwater.state.ranges import AT, from_position
 from headwater.state.run import column
 
 ALL = 1 << 40
@@ -95,17 +103,121 @@ def _between(group: Ints, counts: Ints, offset: int, limit: int | None) -> Ints:
 def _windowed(
     at: Arrangement, r: Ranked, found: pa.Table, group: Ints, counts: Ints
 ) -> tuple[Ints, dict[str, pa.Array], pa.Array]:
-    """All rows of groups with their windows' values, each as often as it is there."""
+    """The rows of groups with their windows' values, each as often as it is there."""
     if r.limit is not None:
         counts = _between(group, counts, 0, r.limit)
-    each = pa.array(np.repeat(np.arange(len(group)), counts))
-    found = found.take(each)
-    group = group[np.asarray(each)]
+    each = np.repeat(np.arange(len(group)), counts)
+    found, group = found.take(pa.array(each)), group[each]
+    rows = _valued(at, r, found, group)
+    return group, rows, pa.array(np.ones(len(group), np.int64))
+
+
+def _valued(
+    at: Arrangement, r: Ranked, found: pa.Table, group: Ints, carry: Carry | None = None
+) -> dict[str, pa.Array]:
+    """The columns of rows and of their windows."""
     rows = {n: column(found, c) for c, n in r.row}
     order = {f"o{i}": column(found, c) for i, c in enumerate(r.order)}
     directions = [(o.descending, o.nulls_last) for o in at.spec.order][: len(order)]
     functions = [w for _, w in r.windows]
     table = pa.table({**rows, **order})
-    values = evaluate(table, group, list(order), directions, functions)
-    windows = {n: v for (n, _), v in zip(r.windows, values, strict=True)}
-    return group, rows | windows, pa.array(np.ones(len(group), np.int64))
+    values = evaluate(table, group, list(order), directions, functions, carry)
+    return rows | {n: v for (n, _), v in zip(r.windows, values, strict=True)}
+
+
+# --- the rows around a change -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Span:
+    """For each group the order columns of the first and of the last entry that changed."""
+
+    low: pa.Table
+    high: pa.Table
+
+    def take(self, places: pa.Array) -> Span:
+        """Those of some groups."""
+        return Span(self.low.take(places), self.high.take(places))
+
+
+def changed_part(new: Arrangement, keys: pa.Table) -> tuple[pa.Table, Span]:
+    """The groups whose rows changed, and between which positions."""
+    names = [o.column for o in new.spec.order]
+    first, last = _nearest_of(first_k(new, keys, 1)), _nearest_of(last_k(new, keys, 1))
+    changed = pa.array(np.asarray(column(first, INDEX)))
+    return keys.take(changed), Span(first.select(names), last.select(names))
+
+
+def _nearest_of(found: pa.Table) -> pa.Table:
+    """The first entry of each group."""
+    index = np.asarray(column(found, INDEX))
+    return found.take(
+        pa.array(np.flatnonzero(np.append(True, index[1:] != index[:-1])[: len(index)]))
+    )
+
+
+def around(
+    at: Arrangement, r: Ranked, keys: pa.Table, span: Span, totals: Mapping[Total, pa.Array]
+) -> tuple[Ints, dict[str, pa.Array], pa.Array]:
+    """The rows that a change between two positions can matter for, with their windows' values.
+
+    Those that only they depend on are read, too, and not given. `totals` are those of the whole groups.
+    """
+    before, after = r.reach.before, r.reach.after
+    if r.reach.kind == "local":
+        wide = before + after
+        found = from_position(at, keys, span.low, wide, wide, span.high, marked=True)
+    else:
+        found = from_position(at, keys, span.low, before, marked=True)
+    counts = np.maximum(np.asarray(column(found, at.spec.count)), 0)
+    each = np.repeat(np.arange(len(counts)), counts)
+    found = found.take(pa.array(each))
+    group, side = (np.asarray(column(found, n)) for n in (INDEX, AT))
+    carry = None
+    if r.reach.kind == "suffix":
+        carry = {
+            t: _less(whole, _total(t, r, found, group, keys.num_rows))
+            for t, whole in totals.items()
+        }
+    rows = _valued(at, r, found, group, carry)
+    kept = np.flatnonzero(_given(group, side, after, before))
+    given = {n: c.take(pa.array(kept)) for n, c in rows.items()}
+    return group[kept], given, pa.array(np.ones(len(kept), np.int64))
+
+
+def _given(group: Ints, side: Ints, before: int, behind: int) -> np.ndarray[Any, Any]:
+    """Which rows are between the positions, or so many rows before or behind."""
+    place = np.arange(len(group))
+    low, high = (np.searchsorted(group, group, s) for s in ("left", "right"))
+    earlier = np.append(0, np.cumsum(side < 0))
+    later = np.append(0, np.cumsum(side > 0))
+    to_middle = (
+        earlier[high] - earlier[low] - (place - low)
+    )  # rows before the middle, this one included
+    from_middle = place + 1 - (high - (later[high] - later[low]))
+    near = ((side < 0) & (to_middle <= before)) | ((side > 0) & (from_middle <= behind))
+    return np.asarray(near | (side == 0))
+
+
+def _total(t: Total, r: Ranked, found: pa.Table, group: Ints, groups: int) -> Any:
+    """A total of the rows that were read, by group, in whole numbers."""
+    names = {n: c for c, n in r.row}
+    columns = [column(found, names[c]) for c in t.columns]
+    values: Any = np.ones(len(group), np.int64)
+    if t.kind == "count":
+        for c in columns:
+            values = values * np.asarray(c.is_valid()).astype(np.int64)
+    elif t.kind == "sum":
+        values = exact(columns[0]).astype(object)
+    out = np.zeros(groups, object)
+    np.add.at(out, group, values)
+    return out
+
+
+def _less(whole: pa.Array, part: Any) -> pa.Array:
+    """A total of groups without that of the rows that were read."""
+    left = exact(whole).astype(object) - part
+    if not pa.types.is_decimal(whole.type):
+        return pa.array(left.tolist(), pa.int64())
+    scale = whole.type.scale
+    return pa.array([Decimal(int(n)).scaleb(-scale, EXACT) for n in left], pa.decimal128(38, scale))

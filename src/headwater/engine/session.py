@@ -225,6 +225,8 @@ def quoted(name: str) -> str:
 def plain(table: pa.Table) -> pa.Table:
     """A table with the types that Spark reads, in one piece: after two empty ones Spark reads no more."""
     schema = pa.schema([(f.name, _small(f.type)) for f in table.schema])
+    if table.num_rows == 0:  # of a column without any piece Spark does not know the type
+        return pa.table([pa.array([], f.type) for f in schema], schema=schema)
     return (table if schema == table.schema else table.cast(schema)).combine_chunks()
 
 

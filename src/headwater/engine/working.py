@@ -94,6 +94,10 @@ class Working:
             self.spec(name), [*self.refs.get(name, ()), *self.added.get(name, ())], self.runs
         )
 
+    def new(self, name: str) -> Arrangement:
+        """What the increment has added to a map."""
+        return Arrangement(self.spec(name), self.added.get(name, ()), self.runs)
+
     def find(self, lookup: Lookup) -> Arrangement:
         """What a statement looks up: a change that is arranged for it, or a map."""
         if lookup.change:

@@ -19,6 +19,9 @@ from headwater.state.keys import Bools, Ints, boundaries, canonical, expand, sor
 from headwater.state.ordered import FURTHER, _first, _settled
 from headwater.state.run import MapSpec, Run, column, hashes, sort_columns
 
+AT = "_at"
+"""On which side of the positions an entry is."""
+
 
 @dataclass(frozen=True)
 class Span:
@@ -38,13 +41,15 @@ def from_position(
     before: int = 0,
     after: int = 0,
     until: pa.Table | None = None,
+    marked: bool = False,
 ) -> pa.Table:
     """For each row of the keys the entries of its group from its position on: `_i`, the key, the ring.
 
     Keys have `_h` and the look-up columns, positions the order columns of the map; both have a row for each
     group that is asked for. There are all entries that are not before the position, and, if there is an
     `until`, not after that; and entries that hold `before` rows before them and `after` rows behind them,
-    repeated rows counted. None is zero; they are in order.
+    repeated rows counted. None is zero; they are in order. With `marked` the column `_at` says of each whether it is
+    before (-1), between (0) or behind (1).
     """
     spec = arrangement.spec
     assert spec.order, "the entries of a group have a position in a map that is kept in order"
@@ -59,9 +64,16 @@ def from_position(
         parts.insert(0, nearest.take(pa.array(np.arange(nearest.num_rows)[::-1])))
     if after and until is not None:
         parts.append(_near(spec, spans, count, after, backwards=False))
+    if marked:
+        sides = [-1] * bool(before) + [0] + [1] * (len(parts) - bool(before) - 1)
+        parts = [_marked(p, side) for p, side in zip(parts, sides, strict=True)]
     whole = pa.concat_tables(parts)
     order = np.argsort(np.asarray(column(whole, INDEX)), kind="stable")
     return whole.take(pa.array(order))
+
+
+def _marked(table: pa.Table, side: int) -> pa.Table:
+    return table.append_column(AT, pa.array(np.full(table.num_rows, side, np.int64)))
 
 
 # --- positions -------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from sqlglot import exp
 from headwater.calculus.check import type_of
 from headwater.calculus.scalars import SPARK_TEXT
 from headwater.calculus.terms import Call, Term
-from headwater.calculus.types import Boxed, KeyType, ListType, bag, has_box
+from headwater.calculus.types import Boxed, KeyType, ListType, bag
 from headwater.errors import HeadwaterError, ParseError, QueryError, TypeMismatch, UnknownName
 from headwater.language.functions import DEFINED
 from headwater.language.sql.functions import refused_function
@@ -78,14 +78,6 @@ def read(x: Expressions, e: exp.Expr, cause: Unread, exploded: bool = False) -> 
     template, args = _template(x.reader, e, place, leaves)
     names = {leaf.term: leaf.name for leaf in leaves.values() if leaf.term is not None}
     types = tuple(type_of(a) for a in args)
-    if any(map(has_box, types)):
-        ordered = x.reader.refuse(
-            "ARRAY_ORDER",
-            f"`{shown(x.reader, place)}` takes an array with its order, and arrays of tables are bags",
-            e,
-            "explode the array, or keep the position as a field of the elements",
-        )
-        raise Unread(ordered)
     told = ask(template, types)
     if told.problem:
         called = lambda m: names[args[int(m[1])]] or "it"  # noqa: E731
