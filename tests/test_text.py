@@ -205,7 +205,7 @@ def test_the_longest_input_is_meant() -> None:
         ("{'2024-02-30':date}", 1, 2, 17, "is not a constant of type date", "'2024-02-29':date"),
         ("1.5", 1, 1, 3, "`1.5` is not a number of a ring", "3.0r"),
         ("first[1; 0; up nulls last](R)", 1, 13, 2, "unexpected `up`", "`asc` or `desc`"),
-        ("median(R)", 1, 1, 6, "`median` is not a form", "zero, sum, unbox or first"),
+        ("median(R)", 1, 1, 6, "`median` is not a form", "zero, sum, unbox, first or window"),
         ("R § S", 1, 3, 1, "unexpected character '§'", "expected"),
         ("{'a}", 1, 2, 1, 'unexpected character "\'"', "expected"),
         ("", 1, 1, 1, "unexpected end of the text", "a ring value"),

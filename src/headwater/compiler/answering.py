@@ -27,6 +27,7 @@ from headwater.calculus.terms import (
     Pred,
     Record,
     Sng,
+    Sum,
     Term,
     Times,
     Unbox,
@@ -62,6 +63,9 @@ from headwater.compiler.program import Distinct, FromBag, Map, Ranked, Stratum
 from headwater.compiler.scalar import Scalar, scalar
 from headwater.errors import NotIncremental
 from headwater.rules.monoid import Monomial, monomial
+from headwater.rules.normalize import sum_linear
+from headwater.rules.rewrite import rewrite
+from headwater.rules.simplify import null_of_record, sum_singleton, unbox_box
 
 if TYPE_CHECKING:
     from headwater.compiler.strata import Compiler
@@ -78,6 +82,7 @@ class Answering:
         else:
             self.k, self.v, self.source, self.body = None, term.var, term.bound, term.body
             self._bag_as_component()
+        self.body = rewrite(self.body, (unbox_box, sum_linear, sum_singleton, null_of_record))
         self.monomials = compiler.monomials(self.source)
         self.groups = key_fields(type_of(self.source))
         self.columns: dict[Term, str] = {}
@@ -154,6 +159,8 @@ class Answering:
                     if _once_each(d, w, body) != [Sng(d, ONE)]:
                         raise NotIncremental("AGGREGATE", f"`{t}` is not maintained")
                     self._from_bag(t, of, distinct=True)
+                case Sum(of) if of in self.bags:
+                    self.columns[t] = self._ring(self._counts(of), INT)
                 case Box(of) if of in self.bags:
                     self._collected(t, of)
                 case Box(Each(d, w, of, body)) if of in self.bags and not is_scalar(
@@ -289,6 +296,17 @@ class Answering:
             return self._kept(parts, types, order=order, note="the values of a group, in order")
         note = "the different values of a group"
         return self._kept(parts, types, lookup=start + len(types), note=note)
+
+    def _counts(self, of: Term) -> list[Term]:
+        """How many elements each monomial adds to a bag."""
+        out: list[Term] = []
+        for _, m in self.monomials:
+            value = _component(m.output, self.bags[of])
+            parts = value.factors if isinstance(value, Times) else (value,)
+            one = tuple(p.value if isinstance(p, Sng) else p for p in parts)
+            kept = tuple(p for p in one if p != ONE)
+            out.append(Times(kept) if len(kept) > 1 else kept[0] if kept else ONE)
+        return out
 
     def _elements(self, of: Term) -> Iterator[tuple[int, Monomial, Term]]:
         """The monomials of a bag: those of the group's value, each with the element that it adds."""

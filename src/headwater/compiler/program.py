@@ -240,3 +240,5 @@ class Program:
     maps: dict[str, Map] = field(default_factory=dict)
     strata: dict[str, Stratum] = field(default_factory=dict)
     views: dict[str, View] = field(default_factory=dict)
+    checks: dict[str, Map] = field(default_factory=dict)
+    """Maps that count rows which are errors: an increment after which one is not zero fails."""

@@ -28,11 +28,13 @@ from headwater.calculus.terms import (
     Call,
     Const,
     Field,
+    For,
     Neg,
     Not,
     Num,
     Pred,
     Record,
+    Sum,
     Term,
     Times,
     Unbox,
@@ -480,6 +482,9 @@ class _Writer:
                 wide = type_of(key) if isinstance(t, ty.Exact) else ty.boxed(t)
                 value = key if type_of(key) == wide else Call("cast", (key,), wide)
                 return Call("coalesce", (value, Call("cast", (none,), wide)))
+            case For(_, Unbox(array), Num(1)) | Sum(Unbox(array)):
+                size = Call(f"{SPARK_TEXT}cardinality({{0}})", (array,), ty.INTEGER)
+                return Call("coalesce", (Call("cast", (size,), ty.BIGINT), none))
             case Add(terms):
                 return _folded("+", [self._as_key(x) for x in terms])
             case Neg(inner):

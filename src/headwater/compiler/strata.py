@@ -22,6 +22,7 @@ from headwater.calculus.text import show
 from headwater.calculus.types import (
     INT,
     MapType,
+    ProductType,
     RecordType,
     bag,
 )
@@ -35,9 +36,11 @@ from headwater.compiler.materialize import (
 )
 from headwater.compiler.program import Map, Program, View
 from headwater.errors import NotIncremental
+from headwater.rules.failures import failing, lenient, may_fail
 from headwater.rules.monoid import Monomial
 from headwater.rules.subqueries import Subqueries
 
+DIVIDES = "rows that divide by zero"
 STRATEGIES = ("auto", "recursive", "first-order", "recompute")
 
 
@@ -54,7 +57,7 @@ class Compiler:
         """A copy to try something on."""
         made = Compiler(self.relations.rows, self.relations.static)
         p, r = self.program, self.relations
-        made.program = Program(dict(p.maps), dict(p.strata), dict(p.views))
+        made.program = Program(dict(p.maps), dict(p.strata), dict(p.views), dict(p.checks))
         made.relations = Relations(dict(r.rows), dict(r.levels), set(r.static))
         made.maps = self.maps.copy(made.program, made.relations)
         return made
@@ -102,8 +105,16 @@ class Compiler:
     # --- where answers are needed ---------------------------------------------------------------------------
 
     def monomials(self, term: Term) -> list[tuple[int, Monomial]]:
-        """A term as a sum of monomials over relations."""
-        return self.subqueries.monomials(term)
+        """A term as a sum of monomials over relations; divisions by zero among joined rows are counted beside."""
+        found = self.subqueries.monomials(term)
+        risky = [(sign, m) for sign, m in found if may_fail(m)]
+        if not risky:
+            return found
+        counts = [(1, f) for _, m in risky for f in failing(m)]
+        made = summed(counts, MapType(RecordType(()), ProductType((("r0", INT),))))
+        kept = self.maps.keep(made, [], strategy=self.strategy, kind="value", note=DIVIDES)
+        self.program.checks[kept.name] = kept
+        return [(sign, lenient(m) if may_fail(m) else m) for sign, m in found]
 
     def _relation(self, term: Term) -> Term:
         """The relation of a closed answer: that of its stratum."""

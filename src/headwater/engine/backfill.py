@@ -67,6 +67,7 @@ class Backfill:
                 self._pass_on(m, new)
         for s in waiting:
             self._answer(s)
+        self.increment.check()
 
     def _fill(self, maps: list[Map]) -> None:
         statements = [s for m in maps for s in self.compiler.maps.filling(m)]

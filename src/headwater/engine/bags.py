@@ -144,37 +144,8 @@ def _max_by(_: Params, g: _Groups) -> pa.Array:
 
 
 def _min_by(_: Params, g: _Groups) -> pa.Array:
-    """The last of the rows whose `by` is that of the first."""
-    changes = np.ones(len(g.groups) + 1, bool)
-    if len(g.groups) > 1:
-        changes[1:-1] = g.groups[1:] != g.groups[:-1]
-        for part in _flat(g.columns[:-1]):
-            changes[1:-1] |= _differs(part)
-    starts = np.flatnonzero(changes)
-    after = np.searchsorted(starts, g.begin, "right")
-    rows = starts[np.clip(after, 0, len(starts) - 1)] - 1
-    return g.take(g.columns[-1], rows)
-
-
-def _flat(columns: list[pa.Array]) -> list[pa.Array]:
-    """Columns without structs: whether the struct is there, and its fields."""
-    out: list[pa.Array] = []
-    for c in columns:
-        if pa.types.is_struct(c.type):
-            out += [c.is_valid(), *_flat(c.flatten())]
-        else:
-            out.append(c)
-    return out
-
-
-def _differs(values: pa.Array) -> np.ndarray:
-    """Whether each value is another than the one before it; NULL is NULL, and NaN is NaN."""
-    now, before = values.slice(1), values.slice(0, len(values) - 1)
-    same = pc.equal(now, before)
-    if pa.types.is_floating(values.type):
-        same = pc.or_(same, pc.and_(pc.is_nan(now), pc.is_nan(before)))
-    same = pc.if_else(pc.is_valid(same), same, pc.and_(pc.is_null(now), pc.is_null(before)))
-    return ~np.asarray(same)
+    """The first one."""
+    return g.take(g.columns[-1], g.begin)
 
 
 # --- texts ------------------------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from headwater.engine.rows import changes_of, run
 from headwater.engine.session import Session
 from headwater.engine.stage import Change
 from headwater.engine.working import Working
+from headwater.errors import EngineError
 
 MOST_AT_ONCE = 3
 """Above so many changed relations in a map they are taken one after another."""
@@ -64,6 +65,18 @@ class Increment:
                 self.round([m for m in maps if m.level == level], self.changes)
             self.settle(level)
             self.answer([s for s in self.program.strata.values() if s.level == level])
+        self.check()
+
+    def check(self) -> None:
+        """Raises if rows are left that divide by zero."""
+        one = pa.table({"_h": pa.array([0], pa.int64())})
+        for m in self.program.checks.values():
+            if m.name in self.working.added and self.working.now(m.name).lookup(one).num_rows:
+                raise EngineError(
+                    "a row of a view divides by zero",
+                    hint="guard the divisor, for example with nullif(divisor, 0)\n"
+                    "the database is as it was before",
+                )
 
     def possible_at_once(self, changed: Iterable[str]) -> bool:
         """Whether the maps that are kept are enough for all product-rule terms of a change to sources."""

@@ -117,6 +117,8 @@ def _link(factor: Term, bound: set[Var], outer: set[Var]) -> tuple[Term, Term, l
 def outer_rows(m: Monomial, keys: Sequence[Term]) -> Monomial:
     """The rows of a monomial that terms over it are taken from: all that is joined, if they read several."""
     reads = frozenset[Var]().union(*(variables(k) for k in keys))
+    for v, source in reversed(m.atoms):  # an inner bag comes with the row that has it
+        reads |= variables(source) if v in reads else frozenset()
     atoms = tuple(a for a in m.atoms if a[0] in reads)
     if len(atoms) > 1:
         atoms = m.atoms

@@ -367,9 +367,9 @@ def and_constant(term: Term) -> Term | None:
 
 
 def null_of_record(term: Term) -> Term | None:
-    """A record that is written out is not NULL, whatever its fields are."""
+    """A record that is written out is not NULL, whatever its fields are; neither is what is boxed."""
     match term:
-        case Call("is_null" | "is_not_null" as test, (Record(),)):
+        case Call("is_null" | "is_not_null" as test, (Record() | Box(),)):
             return Const(test == "is_not_null", BOOLEAN)
     return None
 

@@ -257,13 +257,15 @@ class Subqueries:
             for part in reversed(step):
                 built = summands(normalize(part.build(part.output)))
                 todo.extend((sign * s, n) for s, n in reversed(built))
-        return [(sign, m if m.atoms else self._once(m)) for sign, m in done]
+        reads = [any(isinstance(s, Rel) for _, s in m.atoms) for _, m in done]
+        return [(s, m if r else self._once(m)) for (s, m), r in zip(done, reads, strict=True)]
 
     def _once(self, m: Monomial) -> Monomial:
         """A monomial that reads nothing as one over a relation that has its one row always."""
         v = Var(self.fresh("v"), INT)
         rows = self.named(Let(v, Zero(INT), Sng(key_of([LIVE]), ONE)))
-        return Monomial(((Var(self.fresh("p"), type_of(rows).key), rows),), m.factors, m.output)
+        one = Var(self.fresh("p"), type_of(rows).key)
+        return Monomial(((one, rows), *m.atoms), m.factors, m.output)
 
     def _one(self, m: Monomial) -> list[Monomial] | None:
         """The monomial with one subquery less, as a sum; None if it has none."""

@@ -65,6 +65,7 @@ KNOWN: dict[type[exp.Expr], str] = {
     exp.ArrayUniqueAgg: "collect_set",
     exp.LogicalAnd: "bool_and",
     exp.LogicalOr: "bool_or",
+    exp.Any: "bool_or",
     exp.CountIf: "count_if",
     exp.Stddev: "stddev_samp",
     exp.StddevSamp: "stddev_samp",

@@ -13,6 +13,7 @@ is less than the rounding of its sum counts as none. NULLs and groups of one row
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from decimal import Decimal
 from functools import reduce
@@ -50,6 +51,8 @@ TWO_ARGUMENTS = {
 WHOLE = decimal(38, 0)
 NOTHING = Const(None, DOUBLE)
 EPSILON = 1e-15
+INFINITE = Const(math.inf, DOUBLE)
+"""Below it are all numbers but NaN."""
 
 Total = Callable[[Callable[[list[Term]], Term]], Callable[[Callable[[str], Term]], Term]]
 """Keeps the sum of a term over the arguments, and gives it back from the group's value."""
@@ -181,7 +184,8 @@ class _Moments:
             spread = Call("greatest", (_number(0), spread))
         else:
             rounding = _times(_number(EPSILON), square)
-            spread = case_of([Call("<=", (spread, rounding))], [_number(0), spread])
+            tiny = Call("and", (Call("<=", (spread, rounding)), Call("<", (spread, INFINITE))))
+            spread = case_of([tiny], [_number(0), spread])
         return spread if in_units else self.scaled(spread, 2 * self.units[of])
 
     def third(self) -> Term:

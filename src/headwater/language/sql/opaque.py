@@ -189,8 +189,6 @@ def _leaves(x: Expressions, e: exp.Expr, bound: frozenset[str]) -> Iterator[tupl
         return
     if isinstance(e, exp.Lambda):
         bound = bound | {p.name.lower() for p in e.expressions}
-    elif isinstance(e, exp.Window):
-        raise x.refusal(e)
     elif isinstance(e, (exp.Placeholder, exp.Parameter, exp.Star, exp.Query)):
         raise Unread(x.reader.refuse("UNSUPPORTED_EXPRESSION", _not_read(e), e, ""))
     elif x.reader.is_aggregate(e):
@@ -208,6 +206,8 @@ def _is_leaf(x: Expressions, e: exp.Expr) -> bool:
     """Whether a part is a term of its own: a column, an aggregate, a subquery, a registered function."""
     if isinstance(e, (exp.Column, exp.Subquery)):
         return not isinstance(e.this, exp.Star)
+    if isinstance(e, exp.Window):
+        return True
     if isinstance(e, (exp.In, exp.Exists)):
         return e.find(exp.Query) is not None
     if isinstance(e, exp.Not) and isinstance(e.this, (exp.In, exp.Exists)):
