@@ -630,10 +630,19 @@ def form(change: Sequence[tuple[Row, int]], table: Table, which: int) -> Any:
 
 def _plain(row: Row) -> Row:
     """A row that can be counted: NaN is equal to itself, and true is not 1."""
-    return tuple(
-        ("bool", v) if isinstance(v, bool) else "NaN" if isinstance(v, float) and v != v else v
-        for v in row
-    )
+    return tuple(map(_cell, row))
+
+
+def _cell(v: Any) -> Any:
+    match v:
+        case bool():
+            return ("bool", v)
+        case float() if v != v:
+            return "NaN"
+        case dict():  # a struct, the order of a bag that is kept for max_by
+            return tuple((n, _cell(x)) for n, x in v.items())
+        case _:
+            return v
 
 
 def bag(table: pa.Table) -> dict[Row, int]:

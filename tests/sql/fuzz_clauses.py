@@ -14,13 +14,17 @@ from sql.fuzz import Columns, Outer, Queries
 from sql.fuzz_words import SCALARS, Column, Scope, Template, Text, joined, sql
 from values import Pick
 
-SLOW = ("upper", "lower", "last_day", "CAST({} AS STRING)", "CAST({} AS INT)")
-"""What only Spark evaluates, in a job."""
+SLOW = ("upper", "lower", "last_day", "CAST({} AS STRING)", "CAST({} AS INT)", "CAST({} AS DOUBLE)")
+"""What only Spark evaluates, in a job; a decimal that becomes a double is such, too."""
 
 NUMBERS = ("int", "dec")
 BAGS: dict[str, tuple[Template, ...]] = {
     "avg": (
-        *((f"{name}({{}})", kind) for name in ("stddev", "var_pop", "var_samp") for kind in NUMBERS),
+        *(
+            (f"{name}({{}})", kind)
+            for name in ("stddev", "var_pop", "var_samp")
+            for kind in NUMBERS
+        ),
         *(
             (spark, kind, f"{duckdb} FILTER (WHERE {{where}})")
             for kind in NUMBERS
@@ -114,9 +118,20 @@ class Clauses(Queries):
 
     def choose(self, options: Sequence[Any]) -> Any:
         if isinstance(options[0], tuple):
-            slow = () if self.jobs else SLOW
-            options = [o for o in options if not str(o[0]).startswith(("size(", *slow))] or options
+            options = [o for o in options if not self.slow(o)] or options
         return super().choose(options)
+
+    def slow(self, template: Any) -> bool:
+        name, kinds = str(template[0]), str(template[1]).split()
+        if name.startswith("size("):
+            return True
+        mixed = "dec" in kinds and "dbl" in kinds
+        return not self.jobs and (name.startswith(SLOW) or mixed)
+
+    def call(self, template: Template, kind: str, scope: Scope, depth: int) -> Text:
+        if self.slow(template):  # nothing else gives this kind
+            return self.literal(kind)
+        return super().call(template, kind, scope, depth)
 
     def wanted(self, flat: bool = False) -> Columns:
         names = super().wanted(flat=True)
@@ -168,7 +183,9 @@ class Clauses(Queries):
     def beside(self, kind: str, local: list[Column], known: list[Column]) -> Column:
         """max_by and min_by of an order over all columns without NULLs, of which dialects differ."""
         value = self.value(kind, Scope(tuple(known)), 1)
-        parts = [sql("{0} IS NULL, coalesce({0}, {1})", c.text, self.literal(c.kind, 0)) for c in known]
+        parts = [
+            sql("{0} IS NULL, coalesce({0}, {1})", c.text, self.literal(c.kind, 0)) for c in known
+        ]
         order = joined(", ", parts)
         name, duckdb = self.choose(("max_by", "min_by")), {"max_by": "arg_max_null"}
         text = f"{name}({{}}, struct({{}}))"
@@ -200,7 +217,9 @@ class Clauses(Queries):
                 values.append(self.window(kind, over, others))
             else:
                 values.append(self.value(kind, Scope(tuple(others)), 1))
-        items = joined(", ", (sql(f"{{}} AS {n}", v) for (n, _), v in zip(columns, values, strict=True)))
+        items = joined(
+            ", ", (sql(f"{{}} AS {n}", v) for (n, _), v in zip(columns, values, strict=True))
+        )
         distinct = "DISTINCT " if self.chance(10) and all(k in SCALARS for _, k in columns) else ""
         which = self.pick(4)
         if which == 2:
@@ -211,7 +230,9 @@ class Clauses(Queries):
             inner = sql("SELECT {}, {} AS n0{}{}", items, place, source, tail)
             names = ", ".join(n for n, _ in columns)
             kept = self.kept(sql("n0"))
-            return sql("SELECT {}{} FROM ({}) {} WHERE {}", distinct, names, inner, self.fresh("t"), kept)
+            return sql(
+                "SELECT {}{} FROM ({}) {} WHERE {}", distinct, names, inner, self.fresh("t"), kept
+            )
         return sql("SELECT {}{}{}{}", distinct, items, source, tail)
 
     def kept(self, place: Text) -> Text:
@@ -227,7 +248,7 @@ class Clauses(Queries):
             return self.over(sql(name), partition, order, "")
         if forms == 1 and kind in SCALARS:
             args = [self.value(kind, Scope(tuple(others)), 0) for _ in range(2)]
-            order, frames = self.by(over, True)
+            order, _ = self.by(over, True)
             name = self.choose(MOVED)
             frame = self.choose(("", *FRAMES)) if "value" in name else ""
             return self.over(sql(name, *args), partition, order, frame)
@@ -303,7 +324,9 @@ class Clauses(Queries):
         if self.chance(4):
             more = self.condition(Scope(tuple(read)), 1)
             some = Text(f" HAVING {more.spark}", f" HAVING count(*) > 0 AND {more.duckdb}")
-        items = joined(", ", (sql(f"{{}} AS {n}", v) for (n, _), v in zip(columns, values, strict=True)))
+        items = joined(
+            ", ", (sql(f"{{}} AS {n}", v) for (n, _), v in zip(columns, values, strict=True))
+        )
         return sql("SELECT {}{}{} GROUP BY {}{}", items, source, tail, by, some)
 
     # --- FROM -------------------------------------------------------------------------------------------
