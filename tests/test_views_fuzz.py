@@ -3,7 +3,8 @@
 A story (see `views`) defines and drops views, applies changes, and deletes everything in the end. However it is played,
 in this process or on Spark, several changes at once or in sequence, whatever is kept for a view: every view is what
 DuckDB computes, its changes add up to it, older versions stay as they were, and the maps are those of a database
-that was given the same rows at once. A failure prints a script that repeats it.
+that was given the same rows at once. A failure prints a script that repeats it. The last tests draw from all clauses
+that are maintained: some cases by seed in `make test-all`, and without end in `make fuzz PART=views`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import duckdb
 import pytest
 from hypothesis import HealthCheck, Phase, assume, event, given, settings
 
+from shrinking import fewer, repeated, seeded, shrunk
 from spark_session import session
 from strategies import drawn
 from values import Pick
@@ -116,3 +118,53 @@ def test_recomputed_beside_maintained(story: Story) -> None:
 @given(drawn(stories(increments=2)))
 def test_the_interpreter_agrees(story: Story) -> None:
     play(story, How(interprets=True))
+
+
+# --- all clauses, by seed ---------------------------------------------------------------------------------------
+
+CASES = 200
+CHUNK = 10
+PATIENCE = 60.0
+"""So many seconds a failure is made smaller by its numbers, and then by its steps and rows."""
+
+
+def clauses(pick: Pick) -> Story:
+    """A story of which every view draws from all clauses that are maintained."""
+    return Stories(pick, ("auto", "auto", "recursive", "first-order"), shapes=0).story(3)
+
+
+def failure(story: Story, how: How) -> str:
+    """The script of a story that fails; empty if it does not, or if DuckDB breaks on it."""
+    with tempfile.TemporaryDirectory() as folder:
+        run = Run(story, how, Path(folder) / "database", None)
+        try:
+            run.play()
+        except duckdb.Error:
+            return ""
+        except AssertionError as e:
+            return str(e)
+    return ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(0, CASES, CHUNK))
+def test_all_clauses(first: int) -> None:
+    """Small changes need no Spark session, and none is given."""
+    for seed in range(first, first + CHUNK):
+        how = How(several=("auto", "in sequence", "at once")[seed % 3])
+        picks: list[int] = []
+        if not failure(clauses(seeded(seed, picks)), how):
+            continue
+
+        def fails(tried: Story, how: How = how) -> bool:
+            return bool(failure(tried, how))
+
+        smaller = clauses(repeated(shrunk(clauses, fails, picks, PATIENCE)))
+        pytest.fail(f"seed {seed}: {failure(fewer(smaller, fails, PATIENCE), how)}")
+
+
+@pytest.mark.slow
+@few(20)
+@given(drawn(clauses))
+def test_all_clauses_drawn(story: Story) -> None:
+    play(story, How())

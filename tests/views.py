@@ -2,8 +2,8 @@
 
 A `Story` is drawn with `pick`, where 0 is the simplest choice, so that Hypothesis can shrink it. `Run` plays one on a
 database and on DuckDB and compares every view after every step; a failure is told as a script that repeats it.
-Queries come from two generators: `Shapes` draws joins that meet and aggregates over them, `Flat` the varied
-expressions of `sql.fuzz` without what is not maintained.
+Queries come from two generators: `Shapes` draws joins that meet and aggregates over them, `Clauses` (of
+`sql.fuzz_clauses`) everything else that is maintained, nested in each other.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +25,9 @@ from headwater.calculus.interpret import interpret
 from headwater.calculus.terms import relations
 from headwater.errors import EngineError, NotIncremental, QueryError
 from sql.corpus import difference
-from sql.fuzz import Columns, Queries
-from sql.fuzz_words import JOINS, POOLS, SCALARS, TYPES, Column, Scope, Text, joined, sql
+from sql.fuzz import Columns
+from sql.fuzz_clauses import Clauses
+from sql.fuzz_words import POOLS, SCALARS, TYPES, Column, Text, joined, sql
 from values import Pick
 
 Row = tuple[Any, ...]
@@ -96,9 +97,15 @@ class Stories:
     """Draws stories."""
 
     def __init__(
-        self, pick: Pick, strategies: Sequence[str] = ("auto",), most: int = 3, jobs: bool = False
+        self,
+        pick: Pick,
+        strategies: Sequence[str] = ("auto",),
+        most: int = 3,
+        jobs: bool = False,
+        shapes: int = 2,
     ):
         self.pick, self.strategies, self.most, self.jobs = pick, strategies, most, jobs
+        self.shapes = shapes  # so many thirds of the views are joins that meet
         self.tables = {n: self.table(i) for i, n in enumerate("rstu"[: 2 + pick(3)])}
         self.rows: dict[str, Counter[Row]] = {n: Counter() for n in self.tables}
         self.views: dict[str, Columns] = {}
@@ -137,12 +144,12 @@ class Stories:
         known = {n: t.columns for n, t in self.tables.items()} | self.views
         self.count += 1
         name = f"v{self.count}"
-        if self.pick(3) < 2:
+        if self.pick(3) < self.shapes:
             shapes = Shapes(self.pick, known, self.sizes)
             query, columns = shapes.query()
             self.sizes[name] = shapes.size
         else:
-            queries = Flat(self.pick, known, 3, self.jobs)
+            queries = Clauses(self.pick, known, 3, self.jobs)
             columns = queries.wanted()
             query = queries.query(columns, depth=1 + self.pick(2))
             self.sizes[name] = 2
@@ -186,44 +193,6 @@ def _net(changes: Iterable[tuple[Row, int]]) -> list[tuple[Row, int]]:
 
 
 # --- queries ----------------------------------------------------------------------------------------------------
-
-
-SLOW = ("upper", "lower", "last_day", "CAST({} AS STRING)", "CAST({} AS INT)")
-"""What only Spark evaluates, in a job."""
-
-
-class Flat(Queries):
-    """The queries of `sql.fuzz` without outer joins, subqueries in expressions, LIMIT and arrays."""
-
-    def __init__(self, pick: Pick, tables: Mapping[str, Columns], left: int, jobs: bool):
-        super().__init__(pick, tables, left)
-        self.jobs = jobs
-
-    def choose(self, options: Sequence[Any]) -> Any:
-        if options is JOINS:
-            options = ("JOIN", "CROSS JOIN")
-        if isinstance(options[0], tuple):
-            slow = () if self.jobs else SLOW
-            options = [o for o in options if not str(o[0]).startswith(("size(", *slow))] or options
-        return super().choose(options)
-
-    def wanted(self, flat: bool = False) -> Columns:
-        return [(n, k) for n, k in super().wanted(flat=True)]
-
-    def set_operation(self, columns: Columns, outer: Any, depth: int, flat: bool) -> Text:
-        others = [(n + "2", k) for n, k in columns]
-        left, right = self.query(columns, outer, depth), self.query(others, outer, depth)
-        words = ("UNION ALL", "UNION", "EXCEPT ALL", "INTERSECT ALL", "EXCEPT", "INTERSECT")
-        return sql("({}) {} ({})", left, words[self.pick(len(words))], right)
-
-    def order(self, columns: Columns, limit: int) -> Text:
-        return sql("")
-
-    def value(self, kind: str, scope: Scope, depth: int) -> Text:
-        return super().value(kind, replace(scope, depth=0), depth)
-
-    def condition(self, scope: Scope, depth: int) -> Text:
-        return super().condition(replace(scope, depth=0), depth)
 
 
 class Shapes:
@@ -661,10 +630,19 @@ def form(change: Sequence[tuple[Row, int]], table: Table, which: int) -> Any:
 
 def _plain(row: Row) -> Row:
     """A row that can be counted: NaN is equal to itself, and true is not 1."""
-    return tuple(
-        ("bool", v) if isinstance(v, bool) else "NaN" if isinstance(v, float) and v != v else v
-        for v in row
-    )
+    return tuple(map(_cell, row))
+
+
+def _cell(v: Any) -> Any:
+    match v:
+        case bool():
+            return ("bool", v)
+        case float() if v != v:
+            return "NaN"
+        case dict():  # a struct, the order of a bag that is kept for max_by
+            return tuple((n, _cell(x)) for n, x in v.items())
+        case _:
+            return v
 
 
 def bag(table: pa.Table) -> dict[Row, int]:

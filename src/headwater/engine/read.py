@@ -126,7 +126,7 @@ def changed(
         if before is None:
             found = list(scan_components(stratum, after))
         else:
-            both = Working(after.maps, before.refs, after.runs, 0, _newer(before, after, stratum))
+            both = Working(after.maps, before.refs, after.runs, 0, _newer(after, stratum, version))
             found = [components(both, stratum, k) for k in _touched(after, stratum, version)]
     table = pa.concat_tables(found) if found else signed(stratum, [])
     return rows(stratum, table, scalars)
@@ -143,10 +143,10 @@ def _touched(after: Working, stratum: Stratum, version: int) -> list[pa.Table]:
     return [different(stratum.group, keys)] if keys else []
 
 
-def _newer(before: Working, after: Working, stratum: Stratum) -> dict[str, list[RunRef]]:
-    """The runs of a stratum that are there after and not before."""
+def _newer(after: Working, stratum: Stratum, version: int) -> dict[str, list[RunRef]]:
+    """The runs that a version added to a stratum's maps; a rewritten run that came with it repeats older ones."""
     names = [m.name for m in stratum.maps]
-    return {n: [r for r in after.refs.get(n, ()) if r not in before.refs.get(n, ())] for n in names}
+    return {n: [r for r in after.refs.get(n, ()) if version_of(r) == version] for n in names}
 
 
 def _added(working: Working, name: str, version: int) -> Iterator[pa.Table]:

@@ -310,12 +310,14 @@ class Windows:
         for t in (body, *(t for s in self.stages for t in self._reads(s))):
             for c in _columns(t, set(self.values)):
                 columns.setdefault(c, f"c{len(columns)}")
+        for argument in (t for s in self.stages for _, terms in s.windows for t in terms):
+            columns.setdefault(argument, f"c{len(columns)}")  # a constant is a column, too
         row = Record(tuple((n, t) for t, n in columns.items()))
         bag = rows(Sng(row, ONE))
         for number, stage in enumerate(self.stages):
             bag = self._staged(bag, stage, columns, number)
         p = Var(self.reader.fresh("p"), type_of(bag).key)
-        by: dict[Term, Term] = {t: Field(p, n) for t, n in columns.items()}
+        by: dict[Term, Term] = {t: Field(p, n) for t, n in columns.items() if variables(t)}
         by |= {v: Field(p, f"w{i}_{j}") for v, (i, j) in self.values.items()}
         return For(p, bag, _replaced(body, by))
 
@@ -327,7 +329,7 @@ class Windows:
         assert isinstance(r.type, RecordType)
         names = tuple(n for n, _ in r.type.fields)
         whole = Record(tuple((n, Field(r, n)) for n in names))
-        by: dict[Term, Term] = {t: Field(r, n) for t, n in columns.items()}
+        by: dict[Term, Term] = {t: Field(r, n) for t, n in columns.items() if variables(t)}
         order = Record(tuple((f"o{i + 1}", _replaced(t, by)) for i, t in enumerate(stage.order)))
         key = Record(tuple((f"g{i + 1}", _replaced(t, by)) for i, t in enumerate(stage.partition)))
         groups = For(r, bag, Sng(key, Sng(Record((("order", order), ("row", whole))), ONE)))
