@@ -5,6 +5,7 @@
     headwater show DIR VIEW            the rows of a view or source, now or at a version
     headwater changes DIR VIEW         the rows that changed after a version
     headwater explain DIR VIEW         how a view is kept
+    headwater explain DIR --can QUERY  what would be kept for a query, at what cost
     headwater verify DIR [VIEW]        recompute and compare
 
 Nothing here writes to a database but `demo` to its own, so all of it works beside a writer; Spark is started by
@@ -84,7 +85,9 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--limit", type=_count, metavar="N", default=0, help="0 for all rows")
 
     one = command("explain", _explain, "how a view is kept: strata, maps, and what changes do")
-    _names(one)
+    one.add_argument("dir", type=Path, metavar="DIR")
+    one.add_argument("view", nargs="?", metavar="VIEW")
+    one.add_argument("--can", metavar="QUERY", help="what would be kept for a query, at what cost")
 
     one = command("verify", _verify, "recompute views on Spark and compare")
     one.add_argument("dir", type=Path, metavar="DIR")
@@ -150,7 +153,10 @@ def _key(db: Database, name: str) -> list[str]:
 
 
 def _explain(options: argparse.Namespace, _: Paint) -> None:
-    print(_opened(options.dir).explain(options.view))
+    if (options.can is None) == (options.view is None):
+        raise QueryError("explain takes a view, or a query with --can", hint="name one of them")
+    db = _opened(options.dir)
+    print(db.explain(options.view) if options.can is None else db.can(options.can))
 
 
 def _verify(options: argparse.Namespace, paint: Paint) -> None:

@@ -21,7 +21,7 @@ from pyspark.sql.types import StructType
 
 from headwater.asking import Asking
 from headwater.calculus.check import type_of
-from headwater.calculus.terms import Node, Term
+from headwater.calculus.terms import Term
 from headwater.calculus.types import RecordType
 from headwater.catalog import (
     APPLIED,
@@ -65,10 +65,8 @@ from headwater.handles import Commit, Source, ViewHandle
 from headwater.language.comprehension import Query
 from headwater.language.functions import DEFINED
 from headwater.language.schema import EXAMPLE, columns
-from headwater.language.sql import read_sql
-from headwater.language.sql.opaque import Ask
 from headwater.language.sql.places import placed
-from headwater.reading import Readable, has_maps, stale_maps
+from headwater.reading import Readable, has_maps, read_query, stale_maps
 from headwater.state.files import LocalFiles
 from headwater.state.run import column
 from headwater.state.store import Commit as StoreCommit
@@ -269,7 +267,7 @@ class Database(Readable):
         schemas, known = self.catalog.schemas(), self.catalog.views.get(name)
         if known is not None and (known.text, known.strategy) == (query, strategy):
             return ViewHandle(self, name)  # before it is read, for which Spark may be asked
-        text, language, term = _read(query, schemas, self.ask)
+        text, language, term = read_query(query, schemas, self.ask)
         if known is not None and (known.text, known.strategy) == (text, strategy):
             return ViewHandle(self, name)
         if self._writer is None:
@@ -584,15 +582,3 @@ def _ddl(schema: StructType) -> str:
             hint="give it as DDL, such as 'id BIGINT, item STRING', or as a StructType",
         )
     return ", ".join(f"`{f.name}` {f.dataType.simpleString()}" for f in schema.fields)
-
-
-def _read(query: str | Query | Term, schemas: Any, ask: Ask) -> tuple[str, str, Term]:
-    if isinstance(query, str):
-        return query, "sql", read_sql(query, schemas, ask)
-    if not isinstance(query, (Query, Node)):
-        raise QueryError(
-            f"the query is of type {type(query).__name__}",
-            hint="give SQL, a function with @headwater.query, or a term",
-        )
-    term = query.read(schemas) if isinstance(query, Query) else query
-    return text_of(term), "term", term

@@ -142,6 +142,8 @@ def explain_view(compiler: Compiler, view: View, asked: str, why: str) -> Explan
     """How a view is kept: what was decided, its strata, their maps, and what each change does to them."""
     program = compiler.program
     lines = [f"VIEW {view.name}   strategy {asked}", f"  {why}"]
+    cost = cost_class(compiler, view.name)
+    lines.append(f"  cost class {cost}: {COSTS[cost]}")
     if view.strategy == "recompute":
         lines.append("  recomputed from its inputs at every increment")
         return Explanation("\n".join(lines), "")
@@ -153,6 +155,7 @@ def explain_view(compiler: Compiler, view: View, asked: str, why: str) -> Explan
     for s in strata:
         key = ", ".join(n for n, _ in s.group.key) or "one group"
         lines += ["", f"STRATUM {s.level}   {s.name} answers groups by ({key})"]
+        lines.append(f"  {_reading(s)}")
         lines += [f"  row    {n} = {c.sql}" for n, c in s.row]
         lines += [f"  where  {c.sql}" for c in s.where]
     for m in maps_of(compiler, view):
@@ -176,8 +179,58 @@ def explain_view(compiler: Compiler, view: View, asked: str, why: str) -> Explan
     return Explanation("\n".join(lines), picture)
 
 
-COSTS = ("change", "group", "scan", "all")
-"""What a changed row makes one look at: entries by key, a whole group, a whole map, or all inputs anew."""
+COSTS = {
+    "change": "in proportion to the change: look-ups by key, and ends or stretches of groups in order",
+    "group": "the groups that a change touches are read again",
+    "scan": "a change may read all of a map",
+    "all": "everything is computed anew",
+}
+"""What a changed row makes one look at, the dearest last."""
+
+
+def explain_can(known: Compiler, compiler: Compiler, name: str, kept: str, why: str) -> str:
+    """What would be kept for a view, beside what is known already."""
+    view = compiler.program.views[name]
+    cost, maps = cost_class(compiler, name), maps_of(compiler, view)
+    new = [m for m in maps if m.name not in known.program.maps]
+    strata = [compiler.program.strata[n] for n in _strata_of(compiler, view)]
+    lines = [
+        f"CAN be kept, by the strategy {kept}",
+        f"  {why}",
+        f"  cost class {cost}: {COSTS[cost]}",
+    ]
+    lines.append(f"  {len(new)} new maps, {len(maps) - len(new)} shared, {len(strata)} strata")
+    for s in strata:
+        key = ", ".join(n for n, _ in s.group.key) or "one group"
+        lines.append(f"  STRATUM {s.level}  groups by ({key})   {_reading(s)}")
+    for m in new:
+        by = ", ".join(m.lookup) or "nothing"
+        lines.append(
+            f"  MAP {m.note or 'looked up by deltas'}, by {by}, of {', '.join(m.reads) or 'answers'}"
+        )
+    return "\n".join(lines)
+
+
+def _reading(s: Stratum) -> str:
+    """What of a touched group is read to answer it."""
+    said = []
+    if s.from_bags:
+        whole = sorted({b.function for b in s.from_bags if b.function not in ENDS})
+        said.append(
+            f"reads whole groups for {', '.join(whole)}" if whole else "reads ends of groups"
+        )
+    r = s.ranked
+    if r is not None and r.limit is not None:
+        said.append(f"reads the first {r.limit + r.offset} rows of a group")
+    elif r is not None and r.reads_part:
+        near = f"{r.reach.before + r.reach.after} rows around a change"
+        said.append(
+            f"reads {near}" if r.reach.kind == "local" else "reads a group from a change on"
+        )
+    elif r is not None:
+        names = ", ".join(dict.fromkeys(w.function for _, w in r.windows)) or "OFFSET"
+        said.append(f"reads whole groups for {names}")
+    return "; ".join(said) or "reads the group's value"
 
 
 def cost_class(compiler: Compiler, name: str) -> str:
@@ -196,7 +249,7 @@ def cost_class(compiler: Compiler, name: str) -> str:
                         # A map without a key has one entry: to read it is no scan.
                         found.add("scan" if program.maps[step.into].key else "change")
     found |= {_stratum_class(program.strata[n]) for n in _strata_of(compiler, view)}
-    return max(found, key=COSTS.index)
+    return max(found, key=list(COSTS).index)
 
 
 def _stratum_class(stratum: Stratum) -> str:

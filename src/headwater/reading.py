@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from headwater.calculus.terms import relations
+from headwater.calculus.terms import Node, Term, relations
+from headwater.calculus.text import show as text_of
 from headwater.calculus.types import MapType
 from headwater.catalog import Catalog, SourceDef, ViewDef, source_map
 from headwater.compiler.program import View
@@ -25,11 +27,17 @@ from headwater.engine.compare import differences
 from headwater.engine.recompute import by_interpreter, by_spark
 from headwater.engine.session import Session, local_frame, telling
 from headwater.engine.working import Working
-from headwater.errors import NotRetained, QueryError, StateError, UnknownName
-from headwater.explain import explain_view
+from headwater.errors import NotIncremental, NotRetained, QueryError, StateError, UnknownName
+from headwater.explain import explain_can, explain_view
 from headwater.handles import as_cdc
+from headwater.language.comprehension import Query
+from headwater.language.sql import read_sql
+from headwater.language.sql.opaque import Ask
+from headwater.language.sql.places import placed
 from headwater.state.store import Snapshot, Store
 
+ASKED = "(the query)"
+"""What a query is called that is only asked about."""
 READ_HERE = 1_000_000
 """Views of so many entries are read in this process."""
 
@@ -43,6 +51,7 @@ class Readable:
     version: int
     catalog: Catalog
     compiler: Compiler
+    ask: Ask
     _past: tuple[Catalog, Compiler] | None = None
     """The other program that was read last: versions in a row mostly have the same."""
 
@@ -225,6 +234,29 @@ class Readable:
         view = self._view_at(self.compiler, name, self.version)
         made = self.catalog.views[name]
         return explain_view(self.compiler, view, made.strategy, made.why)
+
+    def can(self, query: str | Query | Term) -> str:
+        """What would be kept for a query, and what a change would cost; nothing is defined. Or why it cannot be."""
+        schemas = self.catalog.schemas()
+        text, language, term = read_query(query, schemas, self.ask)
+        try:
+            compiler, kept, why = self.compiler.choose(ASKED, term)
+        except NotIncremental as e:
+            raise placed(e, text, schemas) if language == "sql" else e from None
+        return explain_can(self.compiler, compiler, ASKED, kept, why)
+
+
+def read_query(query: str | Query | Term, schemas: Any, ask: Ask) -> tuple[str, str, Term]:
+    """A query as its text, its language and its term."""
+    if isinstance(query, str):
+        return query, "sql", read_sql(query, schemas, ask)
+    if not isinstance(query, (Query, Node)):
+        raise QueryError(
+            f"the query is of type {type(query).__name__}",
+            hint="give SQL, a function with @headwater.query, or a term",
+        )
+    term = query.read(schemas) if isinstance(query, Query) else query
+    return text_of(term), "term", term
 
 
 def has_maps(snapshot: Snapshot, compiler: Compiler) -> bool:

@@ -135,7 +135,16 @@ class Answering:
             extra=tuple(self.extra),
             note="a group's value",
         )
+        self._with_group(group)
         return self._answer(group)
+
+    def _with_group(self, group: Map) -> None:
+        """Bags that pass on to the group are merged with it, not before: a group without rows keeps nothing."""
+        maps = self.compiler.program.maps
+        for i, (column, bag, counts) in enumerate(self.distinct):
+            if bag.level < group.level:
+                maps[bag.name] = bag = replace(maps[bag.name], level=group.level)
+                self.distinct[i] = column, bag, counts
 
     def _keys(self) -> None:
         if self.k is None:

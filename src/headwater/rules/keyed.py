@@ -132,7 +132,7 @@ def outer_rows(m: Monomial, keys: Sequence[Term]) -> Monomial:
 
 
 def key_of(keys: Sequence[Term], more: Sequence[Term] = ()) -> Record:
-    return Record(tuple((f"key_of{i}", t) for i, t in enumerate((*keys, *more))))
+    return Record(tuple((f"_key{i}", t) for i, t in enumerate((*keys, *more))))
 
 
 def opened(found: Signed) -> Signed:
@@ -164,7 +164,7 @@ def valued(m: Monomial, value: Term, keys: Sequence[Term] | None = None) -> Mono
 
 def matching(p: Var, keys: Sequence[Term]) -> tuple[Term, ...]:
     """[p.key = e]: NULL is a key like others, since what NULL must not match was left out before."""
-    return tuple(Pred(Call("<=>", (Field(p, f"key_of{i}"), e))) for i, e in enumerate(keys))
+    return tuple(Pred(Call("<=>", (Field(p, f"_key{i}"), e))) for i, e in enumerate(keys))
 
 
 def sum_of(found: Signed, t: Type | None = None) -> Term:

@@ -304,7 +304,7 @@ class Subqueries:
         groups = sum_of(keyed.parts)
         k = Var(self.fresh("k"), type_of(groups).key)
         columns = cells(k)
-        keys = [f"key_of{i}" for i in range(len(keyed.keys))]
+        keys = [f"_key{i}" for i in range(len(keyed.keys))]
         body = term.body
         if own is not None:
             body = tidy(substitute(body, {own: row_like(own.type, columns[len(keys) :])}))
@@ -409,8 +409,8 @@ class Subqueries:
             Each(d, w, rows.build(Sng(once, ONE)), Times((live, Sng(spread(d, {d}), ONE))))
         )
         x = Var(self.fresh("x"), type_of(once))
-        by = as_fields(read, x, "key_of", 0)
-        inner = [Field(x, f"key_of{i}") for i in range(len(read))]
+        by = as_fields(read, x, "_key", 0)
+        inner = [Field(x, f"_key{i}") for i in range(len(read))]
         parts = [
             (sign * s, with_key(n, inner))
             for sign, t in built
