@@ -64,6 +64,12 @@ CASES = (
         toggled(30),
         tables=PAIRS,
     ),
+    Case(
+        "first_groups_of_a_subquery_by_a_comparison",
+        "SELECT a FROM s WHERE EXISTS (SELECT r.a FROM r WHERE r.a <= s.a GROUP BY r.a ORDER BY 1 LIMIT 2 OFFSET 1)",
+        toggled(6),
+        tables=PAIRS,
+    ),
 )
 
 

@@ -300,7 +300,7 @@ class Clauses(Queries):
         """Several groupings at once. The total of no rows has no row in Spark, and has one in DuckDB."""
         source, local = self.from_clause(depth)
         keys = [self.choose(found) for k in SCALARS if (found := [c for c in local if c.kind == k])]
-        keys = keys[: 1 + self.pick(3)]
+        keys = keys[: 1 + self.pick(2)]  # a cube of three is eight groupings to compile
         if not keys:
             return super().select(columns, outer, depth)
         aliases = {c.alias for c in local}

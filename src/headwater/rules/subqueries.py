@@ -272,6 +272,10 @@ class Subqueries:
         plain = {v for v, s in m.atoms if isinstance(s, Rel)}
         if isinstance(m.output, Not):
             m = Monomial(m.atoms, (*m.factors, m.output), ONE)
+        if isinstance(m.output, Sng) and isinstance(bag := m.output.value, Apply):
+            # {k ↦ q(x)} = for y in q(x) collect {k ↦ {y}}: rows of a subquery are joined, not looked up.
+            y = Var(self.fresh("y"), type_of(bag).key)
+            m = Monomial((*m.atoms, (y, bag)), m.factors, Sng(m.output.key, Sng(y, ONE)))
         for i, (_, source) in enumerate(m.atoms):
             if isinstance(source, Apply) and is_ready(source.argument, plain):
                 return [self._lateral(m, i, source)]
