@@ -70,6 +70,12 @@ CASES = (
         toggled(6),
         tables=PAIRS,
     ),
+    Case(
+        "different_values_of_an_outer_join",
+        "SELECT s.a, count(DISTINCT r.a) AS n, sum(DISTINCT r.a) AS t FROM r RIGHT JOIN r s ON r.a <= s.a GROUP BY s.a",
+        toggled(6),
+        tables=PAIRS,
+    ),
 )
 
 
