@@ -76,6 +76,12 @@ CASES = (
         toggled(6),
         tables=PAIRS,
     ),
+    Case(
+        "a_column_that_orders_twice",
+        "SELECT a, b, row_number() OVER (ORDER BY a DESC, a, b) AS n FROM r WHERE b IS NOT NULL",
+        ROWS,
+    ),
+    Case("a_limit_of_an_order_twice", "SELECT a FROM r ORDER BY a DESC, a LIMIT 2", ROWS),
 )
 
 
