@@ -70,6 +70,18 @@ CASES = (
         toggled(6),
         tables=PAIRS,
     ),
+    Case(
+        "different_values_of_an_outer_join",
+        "SELECT s.a, count(DISTINCT r.a) AS n, sum(DISTINCT r.a) AS t FROM r RIGHT JOIN r s ON r.a <= s.a GROUP BY s.a",
+        toggled(6),
+        tables=PAIRS,
+    ),
+    Case(
+        "a_column_that_orders_twice",
+        "SELECT a, b, row_number() OVER (ORDER BY a DESC, a, b) AS n FROM r WHERE b IS NOT NULL",
+        ROWS,
+    ),
+    Case("a_limit_of_an_order_twice", "SELECT a FROM r ORDER BY a DESC, a LIMIT 2", ROWS),
 )
 
 

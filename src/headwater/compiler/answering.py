@@ -221,12 +221,14 @@ class Answering:
         start, width = len(self.groups), len(self.groups) + len(apart)
         places = [start - 1 - o if o < 0 else width + o for o in orders]
         directions = answer.params[-1] if answer.function == "first" else answer.params[0]
+        # A column that orders twice orders the first time: rows that are tied are equal in it.
+        by = dict[int, Any](reversed(list(zip(places, directions, strict=True))))
+        places = list(dict.fromkeys(places))
         rows = [(s, m, [*(o[i] for i in apart), *r]) for s, m, o, r in parts]
         bag = self._kept(
             rows,
             [_flat(order_type)[i] for i in apart] + types,
-            order=[(p, *d) for p, d in zip(places, directions, strict=True)]
-            or [(width, False, False)],
+            order=[(p, *by[p]) for p in places] or [(width, False, False)],
             note="the rows of a group, in order",
         )
         row = tuple((f"k{width + i}", f"x{i}") for i in range(len(types)))
