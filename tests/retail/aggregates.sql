@@ -72,6 +72,7 @@ SELECT prod_id, percentile(price, 0.5) AS p50, percentile(price, 0.9) AS p90 FRO
 
 -- percentile_array: several at once
 -- clauses: percentile
+-- refused: AGGREGATE
 SELECT percentile(price, array(0.25, 0.5, 0.75)) AS quartiles FROM order_lines;
 
 -- percentile_cont: in the words of the standard
@@ -151,6 +152,7 @@ SELECT bool_and(active) AS a, bool_or(active) AS o FROM products WHERE price > 8
 
 -- bits: of whole numbers
 -- clauses: bit_and, bit_or, bit_xor
+-- refused: AGGREGATE
 SELECT channel, bit_and(order_id) AS a, bit_or(order_id) AS o, bit_xor(order_id) AS x FROM orders GROUP BY channel;
 
 -- regression: a line through points
@@ -175,10 +177,12 @@ SELECT prod_id, sum(price * qty) / nullif(sum(qty), 0) AS mean, max(price) - min
 
 -- try_sum: sums and averages that cannot fail
 -- clauses: try_sum, try_avg
+-- refused: AGGREGATE
 SELECT prod_id, try_sum(qty) AS s, try_avg(price) AS a FROM order_lines GROUP BY prod_id;
 
 -- approximate: of few values it is exact
 -- clauses: approx_count_distinct
+-- refused: APPROXIMATE
 SELECT channel, approx_count_distinct(status) AS n FROM orders GROUP BY channel;
 
 -- histogram: numbers in bins

@@ -52,6 +52,7 @@ SELECT order_id, day + 30 AS due, date_add(day, 7) AS week, date_sub(day, 1) AS 
 
 -- date_difference: the difference of two
 -- clauses: interval
+-- refused: NESTED
 SELECT promo_id, ends - starts AS length, CAST(ends - starts AS INT) AS days FROM promotions;
 
 -- unix_timestamp: seconds
@@ -88,6 +89,7 @@ SELECT o.order_id, p.pay_id FROM orders o JOIN payments p ON o.order_id = p.orde
 
 -- time_window: tumbling windows of time
 -- clauses: window function of time, group by
+-- refused: ParseError
 SELECT window.start AS s, window.end AS e, count(*) AS n FROM visits GROUP BY window(at, '15 minutes');
 
 -- fiscal: a year that starts in April

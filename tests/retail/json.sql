@@ -24,6 +24,7 @@ SELECT order_id, to_json(named_struct('id', order_id, 'day', day, 'status', stat
 
 -- json_tuple: several fields
 -- clauses: json_tuple, lateral view
+-- refused: LATERAL_SUBQUERY
 SELECT prod_id, color, size FROM products LATERAL VIEW json_tuple(attrs, 'color', 'size') t AS color, size;
 
 -- json_keys: the names of fields

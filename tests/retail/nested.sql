@@ -42,6 +42,7 @@ SELECT basket_id, prod, qty FROM baskets LATERAL VIEW inline(items) t AS prod, q
 
 -- posexplode: with the place
 -- clauses: lateral view, posexplode, array column
+-- refused: ARRAY_ORDER
 SELECT basket_id, at, tag FROM baskets LATERAL VIEW posexplode(tags) t AS at, tag;
 
 -- explode_join: items joined with products
@@ -143,6 +144,7 @@ SELECT cust_id, sum(aggregate(items, 0, (a, i) -> a + coalesce(i.qty, 0))) AS pi
 
 -- arrays_zip: side by side
 -- clauses: arrays_zip, explode, array column
+-- refused: UnknownName
 SELECT basket_id, z.tags AS tag, z.items.qty AS qty FROM baskets LATERAL VIEW explode(arrays_zip(tags, items)) t AS z;
 
 -- array_sets: together, in both, in one
@@ -175,4 +177,5 @@ SELECT status, count(*) AS customers FROM (SELECT cust_id, collect_set(status) A
 
 -- stack: rows from columns
 -- clauses: stack
+-- refused: LATERAL_SUBQUERY
 SELECT cust_id, what, value FROM customers LATERAL VIEW stack(2, 'name', name, 'email', email) t AS what, value;

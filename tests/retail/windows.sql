@@ -182,6 +182,7 @@ SELECT c.name, t.order_id FROM customers c JOIN (
 
 -- collect_window: a list of what came so far
 -- clauses: collect_list, rows frame
+-- refused: WINDOW_FUNCTION
 SELECT cust_id, order_id, array_join(collect_list(channel) OVER (PARTITION BY cust_id ORDER BY order_id ROWS BETWEEN 2 PRECEDING AND CURRENT ROW), '>') AS path FROM orders;
 
 -- stddev_window: a deviation over a group

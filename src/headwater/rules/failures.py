@@ -22,7 +22,7 @@ TRUE = Const(True, BOOLEAN)
 
 def may_fail(m: Monomial) -> bool:
     """Whether a monomial divides by something that may be zero, over rows that are joined."""
-    return len(m.atoms) > 1 and any(_fails(t) is not None for t in (*m.factors, m.output))
+    return len(m.atoms) > 1 and any(fails(t) is not None for t in (*m.factors, m.output))
 
 
 def lenient(m: Monomial) -> Monomial:
@@ -34,12 +34,12 @@ def failing(m: Monomial) -> list[Monomial]:
     """How many rows divide by zero: those that pass the filters before the one that fails, or all of them."""
     out = []
     passed: list[Term] = []
-    for f in sorted(m.factors, key=lambda f: _fails(f) is not None):
-        test = _fails(f)
+    for f in sorted(m.factors, key=lambda f: fails(f) is not None):
+        test = fails(f)
         if test is not None:
             out.append(_counted(m, [*passed, Pred(test)]))
         passed.append(_lenient(f))
-    test = _fails(m.output)
+    test = fails(m.output)
     if test is not None:
         out.append(_counted(m, [*passed, Pred(test)]))
     return out
@@ -50,29 +50,31 @@ def _counted(m: Monomial, factors: list[Term]) -> Monomial:
     return Monomial(m.atoms, conditions, Sng(Record(()), Record((("r0", Num(1, INT)),))))
 
 
-def _fails(term: Term) -> Term | None:
+def fails(term: Term) -> Term | None:
     """The condition under which evaluating a term divides by zero; None if it never does."""
     match term:
         case Call("case", args):
             return _fails_case(list(args))
         case Call(name, (a, b)) if name in DIVIDING:
             zero = _is_zero(b)
-            return _any([_fails(a), _fails(b), zero])
+            if zero is not None and not isinstance(a, Const):  # NULL divided by anything is NULL
+                zero = Call("and", (Call("is_not_null", (a,)), zero))
+            return _any([fails(a), fails(b), zero])
         case _:
-            return _any([_fails(c) for c in children(term)])
+            return _any([fails(c) for c in children(term)])
 
 
 def _fails_case(args: list[Term]) -> Term | None:
     """A branch fails only where those before it are not taken."""
     if len(args) == 1:
-        return _fails(args[0])
+        return fails(args[0])
     condition, value, *rest = args
     false = Const(False, BOOLEAN)
-    inner, later = _fails(value), _fails_case(rest) if rest else None
+    inner, later = fails(value), _fails_case(rest) if rest else None
     if inner is None and later is None:
-        return _fails(condition)
+        return fails(condition)
     chosen = Call("case", (condition, inner or false, later or false))
-    return _any([_fails(condition), chosen])
+    return _any([fails(condition), chosen])
 
 
 def _is_zero(divisor: Term) -> Term | None:

@@ -41,6 +41,7 @@ from headwater.calculus.types import (
     Type,
     is_key,
 )
+from headwater.rules.failures import fails
 from headwater.rules.monoid import Monomial, monomial
 from headwater.rules.rewrite import rewrite
 from headwater.rules.simplify import field_of_record
@@ -232,19 +233,22 @@ def reads_single(term: Term, v: Var) -> bool:
     return any(t == Answer("single", (), v) for t in subterms(term))
 
 
-def values_of(term: Term, own: set[Var]) -> list[Term]:
-    """The largest scalars of a term that read some variables and nothing else."""
+def values_of(term: Term, own: set[Var], safe: bool = False) -> list[Term]:
+    """The largest scalars of a term that read some variables and nothing else.
+
+    With `safe` those that cannot fail: what may is left to the rows that ask for it, if there are any.
+    """
     if not variables(term) & own:
         return []
     flat = is_key(t := type_of(term)) and not isinstance(t, RecordType)
-    if flat and only_reads(term, own) and not any(_checks(s) for s in subterms(term)):
+    if flat and only_reads(term, own) and not (safe and _may_fail(term)):
         return [term]
-    return [x for c in children(term) for x in values_of(c, own)]
+    return [x for c in children(term) for x in values_of(c, own, safe)]
 
 
-def _checks(term: Term) -> bool:
-    """Whether a scalar may fail for a group that no row asks for."""
-    return isinstance(term, Call) and term.function == "one_row"
+def _may_fail(term: Term) -> bool:
+    one = any(isinstance(s, Call) and s.function == "one_row" for s in subterms(term))
+    return one or fails(term) is not None
 
 
 def tidy(term: Term) -> Term:

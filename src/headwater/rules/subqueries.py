@@ -208,7 +208,7 @@ class Subqueries:
         over = {s: s for s in scalars}
         if any(reads_single(s, v) for s in scalars):
             v, source, over = self._counted(v, source, scalars)
-        values = list(dict.fromkeys(x for s in over.values() for x in values_of(s, {v})))
+        values = list(dict.fromkeys(x for s in over.values() for x in values_of(s, {v}, safe=True)))
         param, columns, (body, *shown) = self._over([source, *values], {v})
         name = self._keep(Subquery(param, body, v, tuple(shown)))
         args = tuple(t for _, t in columns.fields)
