@@ -36,7 +36,7 @@ SELECT order_id, CAST(day AS STRING) AS s, CAST(day AS TIMESTAMP) AS t, CAST(pla
 
 -- cast_doubles: the texts of doubles
 -- clauses: cast, odd doubles
-SELECT cust_id, CAST(credit AS STRING) AS s, CAST(credit AS FLOAT) AS f FROM customers;
+SELECT cust_id, CAST(credit + 0.0 AS STRING) AS s, CAST(credit + 0.0 AS FLOAT) AS f FROM customers;
 
 -- try_cast: NULL for what cannot be
 -- clauses: try_cast

@@ -15,8 +15,8 @@ from headwater.language.schema import Schemas
 from headwater.language.sql.reader import Reader
 
 
-def _is_limit(e: exp.Expr) -> bool:
-    return isinstance(e, (exp.Limit, exp.Offset))
+def _is_distinct(e: exp.Expr) -> bool:
+    return isinstance(e, exp.AggFunc) and isinstance(e.this, exp.Distinct)
 
 
 def _is_outer_join(e: exp.Expr) -> bool:
@@ -33,16 +33,16 @@ def _is_subquery(e: exp.Expr) -> bool:
 
 
 CLAUSES: dict[str, tuple[tuple[Callable[[exp.Expr], bool], str], ...]] = {
-    "LIMIT": ((_is_limit, "{} keeps an order, which is not maintained yet"),),
+    "AGGREGATE": ((_is_distinct, "the aggregate `{}` is not maintained"),),
     "SUBQUERY": (
-        (_is_outer_join, "the join `{}` is not maintained yet: only inner joins are"),
-        (_is_subquery, "the subquery `{}` is not maintained yet"),
+        (_is_subquery, "the subquery `{}` is used in a way that is not maintained"),
+        (_is_outer_join, "the join `{}` is used in a way that is not maintained"),
     ),
 }
-CLAUSES["CORRELATED"] = CLAUSES["EXPRESSION"] = CLAUSES["ANSWER"] = CLAUSES["SUBQUERY"]
+CLAUSES |= {name: CLAUSES["SUBQUERY"] for name in ("CORRELATED", "EXPRESSION", "ANSWER", "VALUE")}
 HINTS = {
-    "LIMIT": "leave it out, and take the first rows of the view when it is read",
-    "SUBQUERY": "write an inner join, or group in a view of its own and join that",
+    "AGGREGATE": "aggregate over SELECT DISTINCT in FROM",
+    "SUBQUERY": "write a join, or group in a view of its own and join that",
 }
 
 
@@ -60,6 +60,6 @@ def placed(error: NotIncremental, text: str, schemas: Schemas) -> NotIncremental
             if test(node):
                 shown = node.sql(dialect="spark").strip()
                 shown = shown if len(shown) <= 60 else shown[:57] + "..."
-                reason = "LIMIT" if error.reason == "LIMIT" else "SUBQUERY"
+                reason = "AGGREGATE" if error.reason == "AGGREGATE" else "SUBQUERY"
                 return reader.refuse(reason, what.format(shown), node, HINTS[reason])
     return error
