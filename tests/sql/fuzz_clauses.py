@@ -158,6 +158,8 @@ class Clauses(Queries):
             return self.windowed(columns, outer, depth)
         if not one and self.chance(10):
             return self.sets(columns, outer, depth)
+        if not one and not self.inside and self.chance(4):
+            return self.asking(columns, depth)
         return super().select(columns, outer, depth, one)
 
     def aggregate(self, kind: str, local: list[Column], depth: int = 0) -> Column:
@@ -191,6 +193,74 @@ class Clauses(Queries):
         text = f"{name}({{}}, struct({{}}))"
         other = f"{duckdb.get(name, 'arg_min_null')}({{}}, ({{}}))"
         return Column(sql(text, value, order, duckdb=other), kind)
+
+    # --- subqueries in expressions ----------------------------------------------------------------------
+
+    def asking(self, columns: Columns, depth: int) -> Text:
+        """A SELECT of one or two tables that asks subqueries: in its conditions, in its list, and in HAVING."""
+        self.left, kept = min(self.left, 2), self.left
+        source, local = self.from_clause(1)
+        self.left = max(kept - 2, 1)
+        scope = Scope(tuple(local), tuple(c for c in local if c.alias), 1)
+        where = [self.asked(scope) for _ in range(self.pick(3))]
+        tail = sql(" WHERE {}", joined(" AND ", where)) if where else sql("")
+        if self.chance(4):
+            scope, grouped = self.grouped(columns, local, (), 1, False)
+            tail = sql("{}{}", tail, grouped)
+            keys = tuple(c for c in scope.columns if c.alias)
+            if " HAVING " not in grouped.spark and self.chance(2):
+                inner = Scope(scope.columns, keys, 1)
+                tail = sql("{} HAVING {}", tail, self.asked(inner))
+            if " GROUP BY" not in grouped.spark[:9]:
+                items = [
+                    c.text if (c := next((x for x in scope.columns if x.kind == k), None)) else self.literal(k)
+                    for _, k in columns
+                ]
+                if not any(c.text in items for c in scope.columns):
+                    return super().select(columns, (), depth)
+                named = (sql(f"{{}} AS {n}", v) for (n, _), v in zip(columns, items, strict=True))
+                return sql("SELECT {}{}{}", joined(", ", named), source, tail)
+            scope = Scope(scope.columns, keys, 1)
+        values = [
+            self.answer_of(k, scope)
+            if k in SCALARS and (self.chance(3) or not where and i == 0)
+            else self.value(k, scope, 1)
+            for i, (_, k) in enumerate(columns)
+        ]
+        named = (sql(f"{{}} AS {n}", v) for (n, _), v in zip(columns, values, strict=True))
+        return sql("SELECT {}{}{}", joined(", ", named), source, tail)
+
+    def answer_of(self, kind: str, scope: Scope) -> Text:
+        """A scalar subquery, or an expression over one."""
+        self.left = max(self.left, 1)
+        made = self.scalar(kind, Scope(scope.columns, scope.visible, 1 + self.pick(2)))
+        return sql("coalesce({}, {})", made, self.value(kind, scope, 0)) if self.chance(3) else made
+
+    def asked(self, scope: Scope) -> Text:
+        """A condition with a subquery, alone or under OR, CASE and NOT."""
+        self.left = max(self.left, 1)
+        inner = Scope(scope.columns, scope.visible, 1 + self.pick(2))
+        which = self.pick(3)
+        known = [c for c in scope.columns if c.kind in SCALARS]
+        if which == 2 and known:
+            c = self.choose(known)
+            form = self.choose(("({} > {})", "({} = {})", "({} <= {})"))
+            test = sql(form, c.text, self.answer_of(c.kind, inner))
+        else:
+            self.inside += 1
+            columns = self.wanted(flat=True)[: 1 + self.pick(2)]
+            if not all(c.name for c in scope.columns):
+                columns = columns[:1]
+            rows = self.query(columns, scope.visible, inner.depth)
+            self.inside -= 1
+            if which == 0:
+                test = sql(self.choose(("EXISTS ({})", "(NOT EXISTS ({}))")), rows)
+            else:
+                test = self.is_in(columns, Scope(scope.columns), rows)
+        other = self.condition(Scope(scope.columns), 0)
+        forms = ["{}", "{}", "{}", "({} OR {})", "(CASE WHEN {} THEN {} ELSE true END)"]
+        forms += ["(NOT {})"] if " IN (" not in test.spark else []
+        return sql(self.choose(forms), test, other)
 
     # --- windows ----------------------------------------------------------------------------------------
 
@@ -335,8 +405,9 @@ class Clauses(Queries):
         """Tables joined, then perhaps a subquery that reads their columns."""
         text, columns = super().from_clause(depth)
         named = tuple(c for c in columns if c.alias)
-        if depth < 2 or self.left < 1 or not named or not self.chance(8):
+        if depth < 2 or not named or not self.chance(6):
             return text, columns
+        self.left = max(self.left, 1)
         alias, inner = self.fresh("l"), self.wanted(flat=True)
         self.inside += 1
         rows = self.select(inner, named, depth - 1, one=bool(self.pick(2)))
