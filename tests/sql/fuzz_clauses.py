@@ -213,7 +213,9 @@ class Clauses(Queries):
                 tail = sql("{} HAVING {}", tail, self.asked(inner))
             if " GROUP BY" not in grouped.spark[:9]:
                 items = [
-                    c.text if (c := next((x for x in scope.columns if x.kind == k), None)) else self.literal(k)
+                    c.text
+                    if (c := next((x for x in scope.columns if x.kind == k), None))
+                    else self.literal(k)
                     for _, k in columns
                 ]
                 if not any(c.text in items for c in scope.columns):
