@@ -225,7 +225,7 @@ class Clauses(Queries):
             scope = Scope(scope.columns, keys, 1)
         values = [
             self.answer_of(k, scope)
-            if k in SCALARS and (self.chance(3) or not where and i == 0)
+            if k in SCALARS and (self.chance(3) or (not where and i == 0))
             else self.value(k, scope, 1)
             for i, (_, k) in enumerate(columns)
         ]
