@@ -115,6 +115,7 @@ class Clauses(Queries):
     def __init__(self, pick: Pick, tables: Mapping[str, Columns], left: int, jobs: bool = False):
         super().__init__(pick, tables, left)
         self.jobs = jobs
+        self.placed: tuple[list[Column], Text] = [], sql("1")
 
     def choose(self, options: Sequence[Any]) -> Any:
         if isinstance(options[0], tuple):
@@ -282,6 +283,9 @@ class Clauses(Queries):
             extra = [self.aggregate(k, local) for k in ("int", self.choose(SCALARS))]
             others = [*over, *(c for c in extra if c.kind in SCALARS)]
             tail = sql("{} GROUP BY {}", tail, joined(", ", (c.text for c in over)))
+        # Of equal rows either may be the first. All windows that tell them apart have one order, so that their
+        # values go together.
+        self.placed = self.parts(over), self.by(over, True)[0]
         values = []
         for i, (_, kind) in enumerate(columns):
             shown = [c.text for c in others if c.kind == kind]
@@ -312,15 +316,18 @@ class Clauses(Queries):
 
     def window(self, kind: str, over: list[Column], others: list[Column]) -> Text:
         """A window function; `over` are columns that tell all rows apart, others may be read too."""
-        partition = [self.choose(over) for _ in range((1, 1, 0, 2)[self.pick(4)])] if over else []
+        partition, whole = self.parts(over), self.placed
         forms = self.pick(3)
         if forms == 0 and kind in PLACES:
             name, need = self.choose(PLACES[kind])
-            order, _ = self.by(over, need == "all")
+            if need == "all":
+                partition, order = whole
+            else:
+                order, _ = self.by(over, False)
             return self.over(sql(name), partition, order, "")
         if forms == 1 and kind in SCALARS:
             args = [self.value(kind, Scope(tuple(others)), 0) for _ in range(2)]
-            order, _ = self.by(over, True)
+            partition, order = whole
             name = self.choose(MOVED)
             frame = self.choose(("", *FRAMES)) if "value" in name else ""
             return self.over(sql(name, *args), partition, order, frame)
@@ -333,9 +340,16 @@ class Clauses(Queries):
         shape = self.pick(4)
         if shape == 0 or not over:
             return self.over(call, partition, None, "", cast)
-        order, ranges = self.by(over, shape == 1)
-        frame = self.choose(("", *FRAMES)) if shape == 1 else self.choose(("", *ranges))
+        if shape == 1:
+            partition, order = whole
+            frame = self.choose(("", *FRAMES))
+        else:
+            order, ranges = self.by(over, False)
+            frame = self.choose(("", *ranges))
         return self.over(call, partition, order, frame, cast)
+
+    def parts(self, over: list[Column]) -> list[Column]:
+        return [self.choose(over) for _ in range((1, 1, 0, 2)[self.pick(4)])] if over else []
 
     def by(self, over: list[Column], all_of_them: bool) -> tuple[Text, tuple[str, ...]]:
         """An order over all columns or one or two of them, and the ranges that may frame it."""
