@@ -71,6 +71,12 @@ CASES = (
         tables=PAIRS,
     ),
     Case(
+        "different_rows_of_groups_of_a_subquery",
+        "SELECT a FROM s WHERE EXISTS (SELECT DISTINCT r.a + 1 AS c FROM r WHERE r.a <= s.a GROUP BY r.a)",
+        toggled(6),
+        tables=PAIRS,
+    ),
+    Case(
         "different_values_of_an_outer_join",
         "SELECT s.a, count(DISTINCT r.a) AS n, sum(DISTINCT r.a) AS t FROM r RIGHT JOIN r s ON r.a <= s.a GROUP BY s.a",
         toggled(6),

@@ -115,6 +115,7 @@ class Clauses(Queries):
     def __init__(self, pick: Pick, tables: Mapping[str, Columns], left: int, jobs: bool = False):
         super().__init__(pick, tables, left)
         self.jobs = jobs
+        self.placed: tuple[list[Column], Text] = [], sql("1")
 
     def choose(self, options: Sequence[Any]) -> Any:
         if isinstance(options[0], tuple):
@@ -158,6 +159,8 @@ class Clauses(Queries):
             return self.windowed(columns, outer, depth)
         if not one and self.chance(10):
             return self.sets(columns, outer, depth)
+        if not one and not self.inside and self.chance(4):
+            return self.asking(columns, depth)
         return super().select(columns, outer, depth, one)
 
     def aggregate(self, kind: str, local: list[Column], depth: int = 0) -> Column:
@@ -192,6 +195,76 @@ class Clauses(Queries):
         other = f"{duckdb.get(name, 'arg_min_null')}({{}}, ({{}}))"
         return Column(sql(text, value, order, duckdb=other), kind)
 
+    # --- subqueries in expressions ----------------------------------------------------------------------
+
+    def asking(self, columns: Columns, depth: int) -> Text:
+        """A SELECT of one or two tables that asks subqueries: in its conditions, in its list, and in HAVING."""
+        self.left, kept = min(self.left, 2), self.left
+        source, local = self.from_clause(1)
+        self.left = max(kept - 2, 1)
+        scope = Scope(tuple(local), tuple(c for c in local if c.alias), 1)
+        where = [self.asked(scope) for _ in range(self.pick(3))]
+        tail = sql(" WHERE {}", joined(" AND ", where)) if where else sql("")
+        if self.chance(4):
+            scope, grouped = self.grouped(columns, local, (), 1, False)
+            tail = sql("{}{}", tail, grouped)
+            keys = tuple(c for c in scope.columns if c.alias)
+            if " HAVING " not in grouped.spark and self.chance(2):
+                inner = Scope(scope.columns, keys, 1)
+                tail = sql("{} HAVING {}", tail, self.asked(inner))
+            if " GROUP BY" not in grouped.spark[:9]:
+                items = [
+                    c.text
+                    if (c := next((x for x in scope.columns if x.kind == k), None))
+                    else self.literal(k)
+                    for _, k in columns
+                ]
+                if not any(c.text in items for c in scope.columns):
+                    return super().select(columns, (), depth)
+                named = (sql(f"{{}} AS {n}", v) for (n, _), v in zip(columns, items, strict=True))
+                return sql("SELECT {}{}{}", joined(", ", named), source, tail)
+            scope = Scope(scope.columns, keys, 1)
+        values = [
+            self.answer_of(k, scope)
+            if k in SCALARS and (self.chance(3) or (not where and i == 0))
+            else self.value(k, scope, 1)
+            for i, (_, k) in enumerate(columns)
+        ]
+        named = (sql(f"{{}} AS {n}", v) for (n, _), v in zip(columns, values, strict=True))
+        return sql("SELECT {}{}{}", joined(", ", named), source, tail)
+
+    def answer_of(self, kind: str, scope: Scope) -> Text:
+        """A scalar subquery, or an expression over one."""
+        self.left = max(self.left, 1)
+        made = self.scalar(kind, Scope(scope.columns, scope.visible, 1 + self.pick(2)))
+        return sql("coalesce({}, {})", made, self.value(kind, scope, 0)) if self.chance(3) else made
+
+    def asked(self, scope: Scope) -> Text:
+        """A condition with a subquery, alone or under OR, CASE and NOT."""
+        self.left = max(self.left, 1)
+        inner = Scope(scope.columns, scope.visible, 1 + self.pick(2))
+        which = self.pick(3)
+        known = [c for c in scope.columns if c.kind in SCALARS]
+        if which == 2 and known:
+            c = self.choose(known)
+            form = self.choose(("({} > {})", "({} = {})", "({} <= {})"))
+            test = sql(form, c.text, self.answer_of(c.kind, inner))
+        else:
+            self.inside += 1
+            columns = self.wanted(flat=True)[: 1 + self.pick(2)]
+            if not all(c.name for c in scope.columns):
+                columns = columns[:1]
+            rows = self.query(columns, scope.visible, inner.depth)
+            self.inside -= 1
+            if which == 0:
+                test = sql(self.choose(("EXISTS ({})", "(NOT EXISTS ({}))")), rows)
+            else:
+                test = self.is_in(columns, Scope(scope.columns), rows)
+        other = self.condition(Scope(scope.columns), 0)
+        forms = ["{}", "{}", "{}", "({} OR {})", "(CASE WHEN {} THEN {} ELSE true END)"]
+        forms += ["(NOT {})"] if " IN (" not in test.spark else []
+        return sql(self.choose(forms), test, other)
+
     # --- windows ----------------------------------------------------------------------------------------
 
     def windowed(self, columns: Columns, outer: Outer, depth: int) -> Text:
@@ -210,6 +283,9 @@ class Clauses(Queries):
             extra = [self.aggregate(k, local) for k in ("int", self.choose(SCALARS))]
             others = [*over, *(c for c in extra if c.kind in SCALARS)]
             tail = sql("{} GROUP BY {}", tail, joined(", ", (c.text for c in over)))
+        # Of equal rows either may be the first. All windows that tell them apart have one order, so that their
+        # values go together.
+        self.placed = self.parts(over), self.by(over, True)[0]
         values = []
         for i, (_, kind) in enumerate(columns):
             shown = [c.text for c in others if c.kind == kind]
@@ -240,15 +316,18 @@ class Clauses(Queries):
 
     def window(self, kind: str, over: list[Column], others: list[Column]) -> Text:
         """A window function; `over` are columns that tell all rows apart, others may be read too."""
-        partition = [self.choose(over) for _ in range((1, 1, 0, 2)[self.pick(4)])] if over else []
+        partition, whole = self.parts(over), self.placed
         forms = self.pick(3)
         if forms == 0 and kind in PLACES:
             name, need = self.choose(PLACES[kind])
-            order, _ = self.by(over, need == "all")
+            if need == "all":
+                partition, order = whole
+            else:
+                order, _ = self.by(over, False)
             return self.over(sql(name), partition, order, "")
         if forms == 1 and kind in SCALARS:
             args = [self.value(kind, Scope(tuple(others)), 0) for _ in range(2)]
-            order, _ = self.by(over, True)
+            partition, order = whole
             name = self.choose(MOVED)
             frame = self.choose(("", *FRAMES)) if "value" in name else ""
             return self.over(sql(name, *args), partition, order, frame)
@@ -261,9 +340,16 @@ class Clauses(Queries):
         shape = self.pick(4)
         if shape == 0 or not over:
             return self.over(call, partition, None, "", cast)
-        order, ranges = self.by(over, shape == 1)
-        frame = self.choose(("", *FRAMES)) if shape == 1 else self.choose(("", *ranges))
+        if shape == 1:
+            partition, order = whole
+            frame = self.choose(("", *FRAMES))
+        else:
+            order, ranges = self.by(over, False)
+            frame = self.choose(("", *ranges))
         return self.over(call, partition, order, frame, cast)
+
+    def parts(self, over: list[Column]) -> list[Column]:
+        return [self.choose(over) for _ in range((1, 1, 0, 2)[self.pick(4)])] if over else []
 
     def by(self, over: list[Column], all_of_them: bool) -> tuple[Text, tuple[str, ...]]:
         """An order over all columns or one or two of them, and the ranges that may frame it."""
@@ -335,8 +421,9 @@ class Clauses(Queries):
         """Tables joined, then perhaps a subquery that reads their columns."""
         text, columns = super().from_clause(depth)
         named = tuple(c for c in columns if c.alias)
-        if depth < 2 or self.left < 1 or not named or not self.chance(8):
+        if depth < 2 or not named or not self.chance(6):
             return text, columns
+        self.left = max(self.left, 1)
         alias, inner = self.fresh("l"), self.wanted(flat=True)
         self.inside += 1
         rows = self.select(inner, named, depth - 1, one=bool(self.pick(2)))

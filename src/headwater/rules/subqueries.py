@@ -272,10 +272,7 @@ class Subqueries:
         plain = {v for v, s in m.atoms if isinstance(s, Rel)}
         if isinstance(m.output, Not):
             m = Monomial(m.atoms, (*m.factors, m.output), ONE)
-        if isinstance(m.output, Sng) and isinstance(bag := m.output.value, Apply):
-            # {k ↦ q(x)} = for y in q(x) collect {k ↦ {y}}: rows of a subquery are joined, not looked up.
-            y = Var(self.fresh("y"), type_of(bag).key)
-            m = Monomial((*m.atoms, (y, bag)), m.factors, Sng(m.output.key, Sng(y, ONE)))
+        m = self._by_row(m)
         for i, (_, source) in enumerate(m.atoms):
             if isinstance(source, Apply) and is_ready(source.argument, plain):
                 return [self._lateral(m, i, source)]
@@ -292,6 +289,16 @@ class Subqueries:
                     for atoms, factors in cases
                 ]
         return None
+
+    def _by_row(self, m: Monomial) -> Monomial:
+        """{k ↦ q(x)} = for y in q(x) collect {k ↦ {y}}: a bag that is added whole, row by row, which can be joined."""
+        bag = m.output.value if isinstance(m.output, Sng) else m.output
+        if not isinstance(bag, Apply):
+            return m
+        y = Var(self.fresh("y"), type_of(bag).key)
+        row = Sng(y, ONE)
+        output = Sng(m.output.key, row) if isinstance(m.output, Sng) else row
+        return Monomial((*m.atoms, (y, bag)), m.factors, output)
 
     def _lateral(self, m: Monomial, place: int, source: Apply) -> Monomial:
         """for r in q(x) collect s = for p in Q collect [p.key = e(x)] · s[p/r]: the rows of all keys, joined."""
@@ -388,6 +395,7 @@ class Subqueries:
 
         What it reads are columns of the variables `outer`: rows of m, or a parameter that `argument` gives.
         """
+        found = [(sign, self._by_row(n)) for sign, n in found]
         by = by_equalities(found, outer) or self._by_values(found, outer, m, argument)
         keys = by.keys
         if argument is not None:
