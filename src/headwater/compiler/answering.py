@@ -26,6 +26,7 @@ from headwater.calculus.terms import (
     Num,
     Pred,
     Record,
+    Rel,
     Sng,
     Sum,
     Term,
@@ -135,16 +136,7 @@ class Answering:
             extra=tuple(self.extra),
             note="a group's value",
         )
-        self._with_group(group)
         return self._answer(group)
-
-    def _with_group(self, group: Map) -> None:
-        """Bags that pass on to the group are merged with it, not before: a group without rows keeps nothing."""
-        maps = self.compiler.program.maps
-        for i, (column, bag, counts) in enumerate(self.distinct):
-            if bag.level < group.level:
-                maps[bag.name] = bag = replace(maps[bag.name], level=group.level)
-                self.distinct[i] = column, bag, counts
 
     def _keys(self) -> None:
         if self.k is None:
@@ -331,6 +323,12 @@ class Answering:
             key = _ringed(m, [ONE]).output
             yield sign, Monomial(m.atoms, (*m.factors, *rest), Times((key, item.value))), item.key
 
+    def _level(self) -> int:
+        """The level of the group: a bag that passes on to it is merged with it, as a group without rows keeps nothing."""
+        known = self.compiler.relations.levels
+        names = (s.name for _, m in self.monomials for _, s in m.atoms if isinstance(s, Rel))
+        return max((known.get(n, 0) for n in names), default=0)
+
     def _kept(
         self,
         parts: list[tuple[int, Monomial, list[Term]]],
@@ -357,6 +355,7 @@ class Answering:
             strategy=self.compiler.strategy,
             route=None if lookup is None else list(range(groups)),
             order=order,
+            level=self._level() if lookup is not None else 0,
             note=note,
         )
 

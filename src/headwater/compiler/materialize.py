@@ -11,7 +11,7 @@ a single atom, so that only the inputs are arranged.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from headwater.calculus.check import type_of
 from headwater.calculus.terms import (
@@ -97,9 +97,14 @@ class Materializer:
         order: Sequence[tuple[int, bool, bool]] = (),
         extra: Sequence[tuple[str, RingType]] = (),
         note: str = "",
+        level: int = 0,
     ) -> Map:
         """The map that holds a term, a sum of monomials with one key record; made unless there is one."""
         made = map_of(term, lookup, route, kind, order, extra, note, strategy, self.relations)
+        if (
+            level > made.level
+        ):  # merged later than others that hold the same, so not shared with them
+            made = replace(made, name=f"{made.name}{level}", level=level)
         known = self.program.maps.get(made.name)
         if known is not None:
             return known

@@ -37,20 +37,6 @@ def answered(program: Program) -> set[str]:
     return {s.name for s in program.strata.values() if s.name in read or s.answers is not None}
 
 
-def _tied(program: Program) -> list[set[str]]:
-    """Maps that are merged together: a group, and the bags whose different values it counts.
-
-    A bag that reads less than its group would be merged before it, and counted in a group that has no rows yet.
-    """
-    out: list[set[str]] = []
-    for s in program.strata.values():
-        if s.distinct:
-            made = {s.group.name, *(d.map.name for d in s.distinct)}
-            made = made.union(*(tied for tied in out if tied & made))
-            out = [tied for tied in out if not tied & made] + [made]
-    return out
-
-
 class Increment:
     """The changes of some relations, carried through the maps of a program."""
 
@@ -63,12 +49,7 @@ class Increment:
         self.touched: dict[str, list[pa.Table]] = {}
         self.changes: dict[str, Change] = {}
         self.later: dict[str, list[pa.Table]] = {}
-        self.looked_up = set(compiler.maps.looked_up())
-        self.settles = {m.name: m.level for m in self.program.maps.values()}
-        for tied in _tied(self.program):
-            if tied & self.looked_up:
-                self.looked_up |= tied
-            self.settles |= dict.fromkeys(tied, max(self.settles[n] for n in tied))
+        self.looked_up = compiler.maps.looked_up()
 
     def run(self, changes: Mapping[str, Change], in_sequence: bool) -> None:
         """Carries the changes of sources through; what is new is then in `working`."""
@@ -81,7 +62,7 @@ class Increment:
                 for name in changed:
                     self.round(maps, {name})
             else:
-                self.round([m for m in maps if self.settles[m.name] == level], self.changes)
+                self.round([m for m in maps if m.level == level], self.changes)
             self.settle(level)
             self.answer([s for s in self.program.strata.values() if s.level == level])
         self.check()
@@ -156,7 +137,7 @@ class Increment:
 
     def settle(self, level: int | None = None) -> None:
         """Merges what was put off, of the maps up to a level."""
-        names = [n for n in self.later if level is None or self.settles[n] <= level]
+        names = [n for n in self.later if level is None or self.program.maps[n].level <= level]
         emitted = {n: self.later.pop(n) for n in names}
         strata = list(self.program.strata.values())
         self._touch(merge(self.working, strata, emitted, answered(self.program)))
