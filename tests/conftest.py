@@ -11,6 +11,9 @@ import os
 import pytest
 from hypothesis import HealthCheck, settings
 
+collect_ignore_glob = ["sql/*", "retail/*", "tpch/*"]
+"""What tests read and play; names of files may be the same in different folders."""
+
 # A first example may import modules, and two cores are shared, so time is no measure of an example. The
 # ordinary run draws the same examples each time, so that it says the same of the same code.
 settings.register_profile(
