@@ -14,7 +14,8 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
 SAYS = {
     "orders": ["|    200|35.50|17.750000|  2|", "the view is what its query gives"],
     "changes": ["version 5: 1 changes, the copy is [('news', 3)]"],
-    "late_view": ["|tools|95619|", "[WINDOW_FUNCTION]", "all views are what their queries give"],
+    "report": ["reads the first 2 rows of a group", "both are what Spark gives"],
+    "late_view": ["|tools|95619|", "[NON_DETERMINISTIC]", "all views are what their queries give"],
 }
 
 

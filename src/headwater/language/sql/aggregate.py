@@ -107,6 +107,8 @@ def name_of(e: exp.Expr) -> str | None:
     """The name of an aggregate that is maintained, or None."""
     if isinstance(e, exp.Anonymous):
         return BY_NAME.get(e.name.lower())
+    if isinstance(e, exp.Any) and isinstance(e.parent, exp.Binary):  # LIKE ANY (...)
+        return None
     return KNOWN.get(type(e))
 
 
