@@ -13,15 +13,12 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from headwater.calculus.check import type_of
-from headwater.calculus.scalars import common_type
 from headwater.calculus.terms import (
     Apply,
-    Call,
     Each,
     Field,
     For,
     Num,
-    Pred,
     Record,
     Sng,
     Term,
@@ -40,6 +37,7 @@ from headwater.calculus.terms import (
 from headwater.calculus.types import INT, MapType, is_key
 from headwater.errors import NotHomomorphic
 from headwater.rules.cost import UNBOUNDED, degree
+from headwater.rules.keyed import equated
 from headwater.rules.monoid import Inference, infer, monomial
 from headwater.rules.normalize import normalize
 
@@ -106,11 +104,11 @@ def decorrelate(term: Term) -> Term | None:
     keys: list[tuple[Term, Term]] = []
     rest: list[Term] = []
     for factor in m.factors:
-        pair = _correlation(factor, bound, outside)
+        pair = equated(factor, bound, outside)
         if pair is None:
             rest.append(factor)
         else:
-            inner, outer, guard = pair
+            outer, inner, guard = pair
             keys.append((inner, outer))
             rest.extend(guard)
     inside = (*(s for _, s in m.atoms), *rest, m.output)
@@ -122,26 +120,6 @@ def decorrelate(term: Term) -> Term | None:
     for var, source in reversed(m.atoms):
         body = For(var, source, body)
     return Apply(normalize(body), lookup)
-
-
-def _correlation(
-    factor: Term, bound: set[Var], outside: frozenset[Var]
-) -> tuple[Term, Term, list[Term]] | None:
-    """(inner side, outer side, guards) of a filter that equates the two, both cast to one type."""
-    match factor:
-        case Pred(Call("=" | "<=>" as op, (a, b))):
-            for inner, outer in ((a, b), (b, a)):
-                reads, others = variables(inner), variables(outer)
-                if reads and reads <= bound and others and others <= outside:
-                    t = common_type(type_of(inner), type_of(outer))
-                    if t is None:
-                        return None
-                    inner, outer = (
-                        e if type_of(e) == t else Call("cast", (e,), t) for e in (inner, outer)
-                    )
-                    guard = [Pred(Call("is_not_null", (inner,)))] if op == "=" else []
-                    return inner, outer, list[Term](guard)
-    return None
 
 
 def _tupled(parts: list[Term]) -> Term:

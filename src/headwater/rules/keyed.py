@@ -6,7 +6,7 @@ over rows, keys and columns that they share.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from headwater.calculus.check import type_of
@@ -98,11 +98,22 @@ def _link(factor: Term, bound: set[Var], outer: set[Var]) -> tuple[Term, Term, l
     """(outside, inside, guards) of a filter that equates the two; a filter on the outside alone equals true."""
     if not isinstance(factor, Pred) or relations(factor) or any(calls_of(factor)):
         return None
-    match factor.condition:
-        case Call("=" | "<=>" as op, (a, b)):
+    found = equated(factor, bound, outer)
+    if found is not None:
+        return found
+    reads = variables(factor)
+    return (factor.condition, TRUE, []) if reads and reads <= outer else None
+
+
+def equated(
+    factor: Term, bound: Collection[Var], outer: Collection[Var]
+) -> tuple[Term, Term, list[Term]] | None:
+    """(outside, inside, guards) of [f(y) = e(x)], both sides in one type: what NULL must not match is left out."""
+    match factor:
+        case Pred(Call("=" | "<=>" as op, (a, b))):
             for inside, outside in ((a, b), (b, a)):
                 reads, others = variables(inside), variables(outside)
-                if reads and reads <= bound and others and others <= outer:
+                if reads and reads <= set(bound) and others and others <= set(outer):
                     t = common_type(type_of(inside), type_of(outside))
                     if t is None:
                         return None
@@ -111,8 +122,7 @@ def _link(factor: Term, bound: set[Var], outer: set[Var]) -> tuple[Term, Term, l
                     )
                     guards = [Pred(Call("is_not_null", (inside,)))] if op == "=" else []
                     return outside, inside, list[Term](guards)
-    reads = variables(factor)
-    return (factor.condition, TRUE, []) if reads and reads <= outer else None
+    return None
 
 
 def outer_rows(m: Monomial, keys: Sequence[Term]) -> Monomial:
