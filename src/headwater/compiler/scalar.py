@@ -313,13 +313,15 @@ def _plain_pattern(term: Term) -> Term:
 
 
 def _like_tree(r: KeyType, trees: list[Tree]) -> Tree:
-    """LIKE with a constant pattern that has `%` at its ends only."""
+    """LIKE with a constant pattern that escapes nothing; with `%` at its ends only it is a plain search."""
     subject, pattern = trees
     if pattern[0] != "literal" or pattern[2] is None:
         return None
     word = pattern[2].strip("%")
-    if any(c in word for c in "%_\\"):
+    if "\\" in word:
         return None
+    if "%" in word or "_" in word:
+        return ["like", str(r), subject, pattern]
     ends = (pattern[2][:1] == "%", pattern[2][-1:] == "%")
     name = {(False, False): "=", (False, True): "startswith", (True, False): "endswith"}
     return [name.get(ends, "contains"), str(r), subject, ["literal", "string", word]]

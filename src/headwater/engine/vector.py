@@ -298,6 +298,7 @@ NODES: dict[str, Callable[..., Column]] = {
     "startswith": _search("starts_with"),
     "endswith": _search("ends_with"),
     "contains": _search("match_substring"),
+    "like": _search("match_like"),
     "length": _part("utf8_length"),
     "concat": _concat,
     "trim": _trim("utf8_trim"),
