@@ -14,7 +14,7 @@ from headwater.compiler.program import Lookup, Map, Statement
 
 ONE, FEW, ALL = 1, 2, 10_000
 """Entries that a look-up is taken to find by all of the key, by a part of it (most joins follow a key), by none."""
-STATEMENT = 8
+STATEMENT = 12
 """What a statement costs besides its rows, in rows."""
 
 
