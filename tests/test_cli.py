@@ -113,6 +113,17 @@ def test_explain_and_verify(folder: Path, capsys: Shown) -> None:
 
 
 @spark
+def test_explain_says_what_could_be_kept(folder: Path, capsys: Shown) -> None:
+    asked = "SELECT kind, count(*) AS n FROM items GROUP BY kind ORDER BY n DESC, kind LIMIT 2"
+    assert main(["explain", str(folder), "--can", asked]) == 0
+    shown = capsys.readouterr().out
+    assert "CAN be kept" in shown and "cost class change" in shown
+    assert "reads the first 2 rows of a group" in shown
+    assert main(["explain", str(folder), "--can", "SELECT rand() AS r FROM items"]) == 1
+    assert "[NON_DETERMINISTIC]" in capsys.readouterr().err
+
+
+@spark
 def test_what_is_wrong_is_one_sentence_on_stderr(folder: Path, capsys: Shown) -> None:
     wrong = [
         (["show", str(folder), "nothing"], "there is no view `nothing` at version 8"),
@@ -121,6 +132,7 @@ def test_what_is_wrong_is_one_sentence_on_stderr(folder: Path, capsys: Shown) ->
         (["changes", str(folder), "items"], "`items` is a source"),
         (["changes", str(folder), "nothing"], "there is no view `nothing`"),
         (["explain", str(folder), "nothing"], "there is no view `nothing`"),
+        (["explain", str(folder)], "takes a view, or a query with --can"),
         (["verify", str(folder), "nothing"], "`nothing`"),
         (["status", str(folder / "elsewhere")], "there is no database in"),
         (["status", __file__], "is a file"),
