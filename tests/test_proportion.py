@@ -44,8 +44,6 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
 
     for name in ("first_k", "last_k", "from_position"):
         monkeypatch.setattr(ordered, name, watched(getattr(ordered, name)))
-    ends = {n: (watched(f), i) for n, (f, i) in ordered.ENDS.items()}
-    monkeypatch.setattr(ordered, "ENDS", ends)
     yield found
 
 

@@ -496,6 +496,13 @@ def substitute(term: Term, by: Mapping[Any, Term]) -> Term:
     return rebind(term, bound, substitute(body, inner))
 
 
+def replaced(term: Term, by: Mapping[Term, Term]) -> Term:
+    """The term with sub-terms replaced, which read nothing that is bound inside of it."""
+    if term in by:
+        return by[term]
+    return rebuild(term, tuple(replaced(c, by) for c in children(term)))
+
+
 def names_in(term: Term) -> set[str]:
     """Every name that occurs in a term, bound or free."""
     found = {x.name for x in free(term)}

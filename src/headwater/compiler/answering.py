@@ -56,13 +56,13 @@ from headwater.calculus.windows import WHOLE, Total, carried, reach
 from headwater.compiler.alpha import canonical, digest, sorted_monomial
 from headwater.compiler.materialize import (
     ONE,
-    cells_of,
     key_fields,
     output_of,
 )
-from headwater.compiler.program import Distinct, FromBag, Map, Ranked, Stratum
+from headwater.compiler.program import COLLECT, Distinct, FromBag, Map, Ranked, Stratum
 from headwater.compiler.scalar import Scalar, scalar
 from headwater.errors import NotIncremental
+from headwater.rules.keyed import cells
 from headwater.rules.monoid import Monomial, monomial
 from headwater.rules.normalize import sum_linear
 from headwater.rules.rewrite import rewrite
@@ -154,39 +154,36 @@ class Answering:
             if t in self.columns:
                 continue
             match t:
-                case Answer(_, _, of) if is_key(type_of(t)) and of in self.bags:
-                    self._from_bag(t, of)
-                case Answer(_, _, Each(d, w, of, body)) if of in self.bags:
-                    if _once_each(d, w, body) != [Sng(d, ONE)]:
-                        raise NotIncremental("AGGREGATE", f"`{t}` is not maintained")
-                    self._from_bag(t, of, distinct=True)
+                case Answer(name, params, of) if is_key(type_of(t)) and of in self.bags:
+                    self._from_bag(t, of, name, params)
+                case Answer(name, params, Each(_, _, of) as once) if of in self.bags:
+                    self._from_bag(t, of, name, params, once)
                 case Sum(of) if of in self.bags:
                     self.columns[t] = self._ring(self._counts(of), INT)
                 case Box(of) if of in self.bags:
-                    self._collected(t, of)
-                case Box(Each(d, w, of, body)) if of in self.bags and not is_scalar(
-                    type_of(t.term)
+                    self._from_bag(t, of, COLLECT)
+                case Box(Each(_, _, of) as once) if of in self.bags and not is_scalar(
+                    type_of(once)
                 ):
-                    if _once_each(d, w, body) != [Sng(d, ONE)]:
-                        raise NotIncremental("AGGREGATE", f"`{t}` is not maintained")
-                    self._collected(t, of, distinct=True)
+                    self._from_bag(t, of, COLLECT, (), once)
                 case Each(d, w, of, body) if of in self.bags and is_scalar(type_of(t)):
                     self._different(t, of, d, w, body)
 
-    def _from_bag(self, term: Answer, of: Term, distinct: bool = False) -> None:
-        self._read(term, of, term.function, term.params, distinct)
-
-    def _collected(self, term: Box, of: Term, distinct: bool = False) -> None:
-        """All of a bag as an array in a cell, in the order of its elements."""
-        self._read(term, of, "collect", (), distinct)
-
-    def _read(
-        self, term: Term, of: Term, function: str, params: tuple[Any, ...], distinct: bool
+    def _from_bag(
+        self,
+        term: Term,
+        of: Term,
+        function: str,
+        params: tuple[Any, ...] = (),
+        once: Each | None = None,
     ) -> None:
+        """A component that is read from a bag; `once` says that each of its elements counts once."""
+        if once is not None and _once_each(once.key, once.value, once.body) != [Sng(once.key, ONE)]:
+            raise NotIncremental("AGGREGATE", f"`{term}` is not maintained")
         bag = self._bag(of, ordered=True)
         column = f"e{len(self.from_bags)}"
         items = tuple(bag.columns[len(self.groups) :])
-        made = FromBag(bag, column, function, params, items, type_of(term), distinct)
+        made = FromBag(bag, column, function, params, items, type_of(term), once is not None)
         self.from_bags.append(made)
         self.columns[term] = column
 
@@ -197,7 +194,7 @@ class Answering:
         assert isinstance(element, RecordType)
         (_, order_type), (_, row_type) = element.fields
         parts = [
-            (sign, m, cells_of(_field(e, "order")), cells_of(_field(e, "row")))
+            (sign, m, cells(_field(e, "order")), cells(_field(e, "row")))
             for sign, m, e in self._elements(answer.term)
         ]
         # An order column that is a column of the row, too, is kept once.
@@ -234,13 +231,13 @@ class Answering:
             windows = tuple((f"w{i}", w.over(given)) for i, w in enumerate(answer.params[1]))
             self.ranked = Ranked(bag, order, row, answer.params[3], 0, windows)
             if directions and parts:
-                cells = zip(*(p[3] for p in parts), strict=True)
-                named = zip((n for _, n in row), types, cells, strict=True)
+                columns = zip(*(p[3] for p in parts), strict=True)
+                named = zip((n for _, n in row), types, columns, strict=True)
                 self._part({n: (t, c) for n, t, c in named})
             of = Field(x, "row")
             for n, _ in windows:
                 self.columns[Field(Field(x, "w"), n)] = n
-        for cell, (_, name) in zip(cells_of(of), row, strict=True):
+        for cell, (_, name) in zip(cells(of), row, strict=True):
             self.columns[cell] = name
 
     def _part(self, columns: Mapping[str, tuple[KeyType, tuple[Term, ...]]]) -> None:
@@ -260,11 +257,11 @@ class Answering:
                 continue
             terms: list[Term] = []
             for i in range(len(self.monomials)):
-                cells = [columns[c][1][i] for c in total.columns]
+                own = [columns[c][1][i] for c in total.columns]
                 if total.kind == "sum":
-                    terms.append(Unbox(cells[0]))
+                    terms.append(Unbox(own[0]))
                 else:
-                    tests = tuple(Pred(Call("is_not_null", (c,))) for c in cells)
+                    tests = tuple(Pred(Call("is_not_null", (c,))) for c in own)
                     terms.append(tests[0] if len(tests) == 1 else Times(tests))
             totals.append((total, self._ring(terms, type_of(terms[0]))))
         self.ranked = replace(self.ranked, reach=found, totals=tuple(totals))
@@ -292,7 +289,7 @@ class Answering:
 
     def _bag(self, of: Term, ordered: bool) -> Map:
         element = type_of(of).key
-        parts = [(sign, m, cells_of(e)) for sign, m, e in self._elements(of)]
+        parts = [(sign, m, cells(e)) for sign, m, e in self._elements(of)]
         start, types = len(self.groups), _flat(element)
         if ordered:
             order = [(start + i, False, False) for i in range(len(types))]
@@ -370,7 +367,7 @@ class Answering:
             raise NotIncremental("ANSWER", f"`{self.body}` is not maintained yet")
         key = m.output.key
         row_type = RecordType(tuple(key_fields(type_of(self.term))))
-        cells = cells_of(key)
+        row_cells = cells(key)
         weight = None
         for w in weights:
             assert isinstance(w, (Unbox, Num))
@@ -386,7 +383,9 @@ class Answering:
             None,
             self.k is None and self.ranked is None,
             tuple(self._scalar(t) for t in where),
-            tuple((n, self._scalar(c)) for (n, _), c in zip(row_type.fields, cells, strict=True)),
+            tuple(
+                (n, self._scalar(c)) for (n, _), c in zip(row_type.fields, row_cells, strict=True)
+            ),
             weight,
             group.level,
         )
@@ -440,8 +439,7 @@ def _component(output: Term, place: int) -> Term:
 def _ringed(m: Monomial, ring: list[Term]) -> Monomial:
     """The monomial with another value, and its key as a record."""
     key = m.output.key if isinstance(m.output, Sng) else Record(())
-    cells = cells_of(key)
-    named = Record(tuple((f"k{i}", c) for i, c in enumerate(cells)))
+    named = Record(tuple((f"k{i}", c) for i, c in enumerate(cells(key))))
     value = Record(tuple((f"r{i}", r) for i, r in enumerate(ring)))
     return Monomial(m.atoms, m.factors, Sng(named, value))
 

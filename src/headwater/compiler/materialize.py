@@ -16,7 +16,6 @@ from dataclasses import dataclass, field, replace
 from headwater.calculus.check import type_of
 from headwater.calculus.terms import (
     Call,
-    Field,
     Num,
     Pred,
     Record,
@@ -47,6 +46,7 @@ from headwater.compiler.flow import Flow, Link, connected, links_of, parts_of
 from headwater.compiler.program import WEIGHT, Expand, Lookup, Map, Program, Statement
 from headwater.errors import NotIncremental
 from headwater.rules.delta import delta
+from headwater.rules.keyed import cells
 from headwater.rules.monoid import Monomial, summands
 from headwater.rules.normalize import normalize
 
@@ -414,19 +414,11 @@ def checked(m: Monomial) -> Monomial:
     return m
 
 
-def cells_of(key: Term) -> list[Term]:
-    """The columns of a key: the fields of a record, or the key itself."""
-    if isinstance(key, Record):
-        return [k for _, k in key.fields]
-    t = type_of(key)
-    return [Field(key, n) for n, _ in t.fields] if isinstance(t, RecordType) else [key]
-
-
 def output_of(output: Term) -> tuple[list[Term], list[list[Term]]]:
     """The key terms of an output, and the factors of each ring component."""
     if isinstance(type_of(output), MapType):
         assert isinstance(output, Sng), output
-        key = cells_of(output.key)
+        key = cells(output.key)
         value = output.value
     else:
         key, value = list[Term](), output

@@ -130,8 +130,10 @@ class Distinct:
     """Whether it counts the values; else it adds them."""
 
 
-ENDS = ("min", "max", "min_by", "max_by")
-"""Functions of a bag that one end of it says."""
+ENDS = {"min": (False, 0), "max": (True, 0), "min_by": (False, 1), "max_by": (True, 1)}
+"""Functions of a bag that one end of it says: whether the last, and which column of the element they give."""
+COLLECT = "collect"
+"""All elements of a bag, as an array."""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.calculus.types import RealType
-from headwater.compiler.program import WEIGHT, Bind, Distinct, Filter, Map, Stratum
+from headwater.compiler.program import COLLECT, WEIGHT, Bind, Distinct, Filter, Map, Stratum
 from headwater.engine.ordered import Span, around, changed_part, from_bag, ranked
 from headwater.engine.rows import Scalars, changes_of, hashed
 from headwater.engine.spec import encode, ring_columns, shown, spec_of
@@ -183,7 +183,7 @@ def nothing(stratum: Stratum) -> pa.Table:
         for n, t in stratum.group.ring
     }
     for b in stratum.from_bags:
-        empty: Any = [] if b.function == "collect" else None
+        empty: Any = [] if b.function == COLLECT else None
         arrays[b.column] = pa.array([empty], arrow_type(b.type))
     return pa.table(arrays)
 

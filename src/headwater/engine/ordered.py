@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from headwater.calculus.ring import EXACT
 from headwater.calculus.windows import Total
-from headwater.compiler.program import FromBag, Ranked
+from headwater.compiler.program import COLLECT, ENDS, FromBag, Ranked
 from headwater.engine.bags import COUNT, answer
 from headwater.engine.types import arrow_type
 from headwater.engine.windows import Carry, evaluate, exact
@@ -29,15 +29,13 @@ from headwater.state.run import column
 
 ALL = 1 << 40
 """More rows than a group has."""
-ENDS = {"min": (first_k, 0), "max": (last_k, 0), "min_by": (first_k, 1), "max_by": (last_k, 1)}
-"""Functions that are said by one end of the bag, and which column of the element they give."""
 
 
 def from_bag(at: Arrangement, b: FromBag, keys: pa.Table) -> pa.Array:
     """The value of a function of each group's bag."""
     if b.function in ENDS:
-        nearest, item = ENDS[b.function]
-        found = nearest(at, keys, 1)
+        last, item = ENDS[b.function]
+        found = last_k(at, keys, 1) if last else first_k(at, keys, 1)
         index = np.asarray(column(found, INDEX))
         places = np.full(keys.num_rows, -1, np.int64)
         places[index[::-1]] = np.arange(len(index), dtype=np.int64)[::-1]
@@ -47,7 +45,7 @@ def from_bag(at: Arrangement, b: FromBag, keys: pa.Table) -> pa.Array:
     counts = column(found, at.spec.count)
     if b.distinct:
         counts = pc.min_element_wise(counts, 1)
-    if b.function == "collect":
+    if b.function == COLLECT:
         return _collected(b, list(names.values()), np.asarray(counts), found, keys.num_rows)
     table = pa.table({**names, COUNT: counts})
     groups = np.asarray(column(found, INDEX))
@@ -191,9 +189,8 @@ def _given(group: Ints, side: Ints, before: int, behind: int) -> np.ndarray[Any,
     low, high = (np.searchsorted(group, group, s) for s in ("left", "right"))
     earlier = np.append(0, np.cumsum(side < 0))
     later = np.append(0, np.cumsum(side > 0))
-    to_middle = (
-        earlier[high] - earlier[low] - (place - low)
-    )  # rows before the middle, this one included
+    # How many rows it is from here to those between, this one included, and from those to here.
+    to_middle = earlier[high] - earlier[low] - (place - low)
     from_middle = place + 1 - (high - (later[high] - later[low]))
     near = ((side < 0) & (to_middle <= before)) | ((side > 0) & (from_middle <= behind))
     return np.asarray(near | (side == 0))

@@ -1,8 +1,10 @@
 """Whether a subquery has rows, as joins: EXISTS, IN, NOT IN, and the unmatched rows of outer joins.
 
-¬¬q(x) = for p in D collect [p = e(x)]      D has every key of q once, where q(x) = M @ e(x)
-¬q(x)  = for p in A collect [p = e(x)]      A has the keys of the outer rows at which M is zero
-¬(a · b) = ¬a + ¬¬a · ¬b,   ¬(a + b) = ¬a · ¬b,   ¬¬(a + b) = ¬¬a + ¬a · ¬¬b      for a, b ≥ 0
+    ¬¬q(x) = for p in D collect [p = e(x)]      D has every key of q once, where q(x) = M @ e(x)
+    ¬q(x)  = for p in A collect [p = e(x)]      A has the keys of the outer rows at which M is zero
+    ¬(a · b) = ¬a + ¬¬a · ¬b,   ¬(a + b) = ¬a · ¬b,   ¬¬(a + b) = ¬¬a + ¬a · ¬¬b      for a, b ≥ 0
+
+D and A are answers over counts by key, so what was ¬ of a count is a join, and changes like one.
 """
 
 from __future__ import annotations
@@ -40,13 +42,11 @@ from headwater.rules.keyed import (
     LIVE,
     NONE,
     ONE,
+    beside_outer,
     matching,
     opened,
-    outer_rows,
     spread,
     sum_of,
-    value_of,
-    valued,
 )
 from headwater.rules.monoid import Monomial, monomial, summands
 from headwater.rules.normalize import normalize
@@ -131,22 +131,7 @@ class Truth:
             k = Var(of.fresh("k"), type_of(groups).key)
             tests: tuple[Term, ...] = (Pred(Call(">", (Box(w), LIVE))),)
         else:
-            groups = sum_of(
-                [
-                    *(
-                        (s, valued(n, Record((("n", NONE), ("c", value_of(n))))))
-                        for s, n in keyed.parts
-                    ),
-                    (
-                        1,
-                        valued(
-                            outer_rows(self.m, keyed.keys),
-                            Record((("n", ONE), ("c", NONE))),
-                            keyed.keys,
-                        ),
-                    ),
-                ]
-            )
+            groups = beside_outer(keyed, self.m, lambda q: (("c", q),), (("c", NONE),))
             k = Var(of.fresh("k"), type_of(groups).key)
             w = Var(w.name, type_of(groups).value)
             tests = (

@@ -6,7 +6,7 @@ over rows, keys and columns that they share.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from headwater.calculus.check import type_of
@@ -27,7 +27,6 @@ from headwater.calculus.terms import (
     Var,
     Zero,
     children,
-    rebuild,
     relations,
     substitute,
     subterms,
@@ -53,6 +52,7 @@ MARK = "subquery:"
 """How the names of subqueries begin that stand for a function of outer columns."""
 
 Signed = list[tuple[int, Monomial]]
+Fields = tuple[tuple[str, Term], ...]
 Named = Callable[[Term], Term]
 """Gives a name to what is answered group by group: a closed answer in, the relation of its rows out."""
 
@@ -173,6 +173,13 @@ def valued(m: Monomial, value: Term, keys: Sequence[Term] | None = None) -> Mono
     return Monomial(m.atoms, m.factors, Sng(key, value))
 
 
+def beside_outer(keyed: Keyed, m: Monomial, parts: Callable[[Term], Fields], zeros: Fields) -> Term:
+    """{e(x) ↦ ⟨n: 1, zeros⟩} over the outer rows, and {key ↦ ⟨n: 0, parts⟩} over the subquery: two counts a key."""
+    rows = [(s, valued(n, Record((("n", NONE), *parts(value_of(n)))))) for s, n in keyed.parts]
+    outer = valued(outer_rows(m, keyed.keys), Record((("n", ONE), *zeros)), keyed.keys)
+    return sum_of([*rows, (1, outer)])
+
+
 def matching(p: Var, keys: Sequence[Term]) -> tuple[Term, ...]:
     """[p.key = e]: NULL is a key like others, since what NULL must not match was left out before."""
     return tuple(Pred(Call("<=>", (Field(p, f"_key{i}"), e))) for i, e in enumerate(keys))
@@ -288,13 +295,6 @@ def as_fields(read: Sequence[Term], row: Var, stem: str = "_", start: int = 1) -
             assert isinstance(c, Var), c
             out[c] = new
     return out | {x: Record(tuple(fields)) for x, fields in by.items()}
-
-
-def replaced(term: Term, by: Mapping[Term, Term]) -> Term:
-    """The term with sub-terms replaced, which read nothing that is bound inside of it."""
-    if term in by:
-        return by[term]
-    return rebuild(term, tuple(replaced(c, by) for c in children(term)))
 
 
 def calls_of(term: Term) -> Iterator[Call]:

@@ -24,7 +24,7 @@ from headwater.calculus.terms import (
     subterms,
 )
 from headwater.calculus.windows import looks_back
-from headwater.rules.monoid import monomial
+from headwater.rules.monoid import Monomial, monomial
 from headwater.rules.normalize import for_for, for_times, pred_and, times_for
 from headwater.rules.rewrite import rewrite
 from headwater.rules.simplify import field_of_record, for_singleton, times_flatten, times_one
@@ -47,17 +47,7 @@ def limited(term: For) -> Term:
     for var, source in m.atoms:
         limit = _limit(var, source, list(m.factors))
         atoms.append((var, source if limit is None else _cut(source, limit)))
-    out = m.build(m.output)
-    for (var, _), (_, source) in zip(m.atoms, atoms, strict=True):
-        out = _with_source(out, var, source)
-    return out
-
-
-def _with_source(term: Term, var: Var, source: Term) -> Term:
-    if isinstance(term, For) and term.var == var:
-        return For(var, source, term.body)
-    assert isinstance(term, For)
-    return For(term.var, term.source, _with_source(term.body, var, source))
+    return Monomial(tuple(atoms), m.factors, m.output).build(m.output)
 
 
 def _limit(var: Var, source: Term, factors: list[Term]) -> int | None:

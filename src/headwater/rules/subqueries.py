@@ -38,6 +38,7 @@ from headwater.calculus.terms import (
     children,
     rebuild,
     relations,
+    replaced,
     substitute,
     variables,
 )
@@ -53,12 +54,13 @@ from headwater.rules.exists import Truth
 from headwater.rules.keyed import (
     LIVE,
     MARK,
-    NONE,
     ONE,
+    Fields,
     Keyed,
     Named,
     Signed,
     as_fields,
+    beside_outer,
     by_equalities,
     calls_of,
     cells,
@@ -72,13 +74,10 @@ from headwater.rules.keyed import (
     opened,
     outer_rows,
     reads_single,
-    replaced,
     row_like,
     spread,
     sum_of,
     tidy,
-    value_of,
-    valued,
     values_of,
     with_key,
 )
@@ -368,15 +367,13 @@ class Subqueries:
             return self.named(Let(s.value, closed, Sng(Record(shown), ONE))), []
         keyed = self.keyed(opened(found), {s.param}, m, argument)
         parts = list(t.fields) if isinstance(t, ProductType) else [("v", t)]
-        rows: Signed = []
-        for sign, n in keyed.parts:
-            value = value_of(n)
+
+        def fields(value: Term) -> Fields:
             by_name = dict(value.fields) if isinstance(value, Record) else {"v": value}
-            fields = (("n", NONE), *((f"_{f}", by_name[f]) for f, _ in parts))
-            rows.append((sign, valued(n, Record(fields))))
-        zeros = Record((("n", ONE), *((f"_{f}", Zero(z)) for f, z in parts)))  # type: ignore[arg-type]
-        rows.append((1, valued(outer_rows(m, keyed.keys), zeros, keyed.keys)))
-        groups = sum_of(rows)
+            return tuple((f"_{f}", by_name[f]) for f, _ in parts)
+
+        zeros = tuple((f"_{f}", Zero(z)) for f, z in parts)  # type: ignore[arg-type]
+        groups = beside_outer(keyed, m, fields, zeros)
         k = Var(self.fresh("k"), type_of(groups).key)
         v = Var(self.fresh("v"), type_of(groups).value)
         whole = Record(tuple((f, Field(v, f"_{f}")) for f, _ in parts))

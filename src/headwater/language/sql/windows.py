@@ -31,7 +31,7 @@ from headwater.calculus.terms import (
     Term,
     Var,
     children,
-    rebuild,
+    replaced,
     variables,
 )
 from headwater.calculus.types import BOOLEAN, INTEGER, Base, RecordType, is_key
@@ -319,7 +319,7 @@ class Windows:
         p = Var(self.reader.fresh("p"), type_of(bag).key)
         by: dict[Term, Term] = {t: Field(p, n) for t, n in columns.items() if variables(t)}
         by |= {v: Field(p, f"w{i}_{j}") for v, (i, j) in self.values.items()}
-        return For(p, bag, _replaced(body, by))
+        return For(p, bag, replaced(body, by))
 
     def _reads(self, stage: Stage) -> list[Term]:
         return [*stage.partition, *stage.order, *(t for _, terms in stage.windows for t in terms)]
@@ -330,8 +330,8 @@ class Windows:
         names = tuple(n for n, _ in r.type.fields)
         whole = Record(tuple((n, Field(r, n)) for n in names))
         by: dict[Term, Term] = {t: Field(r, n) for t, n in columns.items() if variables(t)}
-        order = Record(tuple((f"o{i + 1}", _replaced(t, by)) for i, t in enumerate(stage.order)))
-        key = Record(tuple((f"g{i + 1}", _replaced(t, by)) for i, t in enumerate(stage.partition)))
+        order = Record(tuple((f"o{i + 1}", replaced(t, by)) for i, t in enumerate(stage.order)))
+        key = Record(tuple((f"g{i + 1}", replaced(t, by)) for i, t in enumerate(stage.partition)))
         groups = For(r, bag, Sng(key, Sng(Record((("order", order), ("row", whole))), ONE)))
         k = Var(self.reader.fresh("k"), type_of(groups).key)
         v = Var(self.reader.fresh("v"), type_of(groups).value)
@@ -362,9 +362,3 @@ def _columns(term: Term, windows: set[Var]) -> list[Term]:
         if isinstance(term, Var):
             return []
     return [c for x in children(term) for c in _columns(x, windows)]
-
-
-def _replaced(term: Term, by: dict[Term, Term]) -> Term:
-    if term in by:
-        return by[term]
-    return rebuild(term, tuple(_replaced(c, by) for c in children(term)))
