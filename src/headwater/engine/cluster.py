@@ -34,7 +34,7 @@ from headwater.compiler.program import (
 from headwater.engine import skew
 from headwater.engine.answers import answer_steps, components, keep_answers, merge, signed
 from headwater.engine.pieces import Piece, pieces_of, ranges, weighed
-from headwater.engine.read import repeated, row_schema, scan_components, view_rows
+from headwater.engine.read import repeated, row_schema, scan, scan_components
 from headwater.engine.rows import Hop, emit, in_arrow, run, segments, start, step
 from headwater.engine.session import Session, in_sql, plain, quoted, telling
 from headwater.engine.skew import Routing
@@ -317,18 +317,17 @@ class Cluster:
         mine = ours or not self.session.same_zone
         spark = self.session.spark if mine else self.session.user
         task = self._task()
-        if view.map is not None:
-            m = slim_map(view.map)
-            shares = self._ranges(m)
-            slim_view = replace(view, term=NO_TERM, map=m)
+        if view.map is not None or view.parts:
+            known_view = slim_view(view)
+            shares = self._ranges(view.map or view.parts[0].map)
             shape = plain(row_schema(view).empty_table()).schema
             schema = shape.remove(len(shape) - 1)
 
             def scanning(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
                 working = task.working()
                 for low, high, share in _given(batches, shares):
-                    for table in working.now(m.name).scan(low, high, share=share):
-                        yield from _batches(repeated(view_rows(slim_view, m, table)), schema)
+                    for table in scan(Program(), known_view, working, in_arrow, low, high, share):
+                        yield from _batches(repeated(table), schema)
 
             return _numbers_of(spark, shares).mapInArrow(scanning, from_arrow_schema(schema))
         stratum = program.strata[view.stratum or ""]
@@ -506,6 +505,13 @@ def _typed(steps: Sequence[Bind | Filter], table: pa.Table) -> pa.Table:
 def slim_map(m: Map) -> Map:
     """A map without its term, which tasks do not read."""
     return replace(m, term=NO_TERM)
+
+
+def slim_view(view: View) -> View:
+    """A view without terms, for a task."""
+    parts = tuple(replace(p, map=slim_map(p.map), owners=None) for p in view.parts)
+    m = slim_map(view.map) if view.map else None
+    return replace(view, term=NO_TERM, map=m, parts=parts)
 
 
 def slim_stratum(s: Stratum) -> Stratum:
