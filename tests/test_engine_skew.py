@@ -38,9 +38,10 @@ VIEWS = {
     "everything": "SELECT count(*) AS n, sum(x) AS s FROM r",
     "rows": "SELECT DISTINCT k, x FROM r",
     "bags": "SELECT k, min(x) AS a, percentile(x, 0.5) AS p, array_agg(x) AS xs FROM r GROUP BY k",
+    "nested": "SELECT k, y, (SELECT array_agg(struct(x)) FROM r WHERE r.k = s.k) AS xs FROM s",
     "numbered": "SELECT k, x, row_number() OVER (PARTITION BY k ORDER BY x) AS i FROM r",
 }
-"""Views over a bag that is looked up, values, DISTINCT, bags in order and a window."""
+"""Views over a bag that is looked up, values, DISTINCT, bags in order, inner bags and a window."""
 
 
 def skewed(size: int, seed: int, share: float = 0.9) -> pa.Table:
@@ -70,9 +71,14 @@ def rows(db: hw.Database, name: str) -> list[str]:
     """The rows of a view in an order of their own; an array is a bag."""
     found = []
     for row in db.table(name).to_pylist():
-        cells = {n: sorted(v) if isinstance(v, list) else v for n, v in row.items()}
-        found.append(repr(cells))
+        found.append(cells(row))
     return sorted(found)
+
+
+def cells(row: dict[str, Any]) -> str:
+    """A row as text."""
+    bags = {n: sorted(v, key=repr) for n, v in row.items() if isinstance(v, list)}
+    return repr({**row, **bags})
 
 
 def map_of(db: hw.Database, note: str, key: int = 2, kind: str = "change") -> Map:
@@ -127,10 +133,12 @@ Story = tuple[hw.Database, hw.Database]
 @pytest.mark.spark
 def test_parts_are_even_although_a_key_is_not(story: Story) -> None:
     on_spark, _ = story
-    bags = ["", "the values of a group, in order"]
+    _, inner = on_spark.compiler.program.views["nested"].parts
     for m in [
-        *(map_of(on_spark, n) for n in bags),
+        map_of(on_spark, ""),
+        map_of(on_spark, "the values of a group, in order"),
         map_of(on_spark, "the rows of a group, in order", 3),
+        inner.map,
     ]:
         found = sizes(on_spark, m.name)
         assert len(found) == PARTS
@@ -221,12 +229,13 @@ def test_answers_are_those_of_the_driver(story: Story) -> None:
 def test_views_are_read_in_even_ranges(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
     on_spark, _ = story
     monkeypatch.setattr(reading, "READ_HERE", 0)
-    for name in ("joined", "everything", "numbered"):
+    for name in ("joined", "everything", "numbered", "nested"):
         frame = on_spark[name].snapshot()
-        assert frame.rdd.getNumPartitions() >= (1 if name == "everything" else 8)
-        found = [tuple(r.values()) for r in frame.toArrow().to_pylist()]
+        tasks = {"everything": 1, "nested": 4}.get(name, 8)
+        assert frame.rdd.getNumPartitions() >= tasks, name
+        found = [cells(r) for r in frame.toArrow().to_pylist()]
         table = repeated(on_spark.table(name))
-        assert sorted(found) == sorted(tuple(r.values()) for r in table.to_pylist()), name
+        assert sorted(found) == sorted(cells(r) for r in table.to_pylist()), name
 
 
 @pytest.mark.spark
