@@ -115,6 +115,8 @@ class Features:
     """Changes are addressed to inner bags too."""
     views: bool = True
     """Views read other views, nested ones among them."""
+    atoms: int = 5
+    """A query reads so many sources at most, counted as often as it does."""
 
 
 # --- sources ----------------------------------------------------------------------------------------------------
@@ -279,7 +281,7 @@ def reach(names: Names) -> Names:
 class Queries:
     """Draws one query; `known` are the rows of what it may read, and `sizes` how many atoms each of them joins."""
 
-    def __init__(self, pick: Pick, known: Mapping[str, T], sizes: Mapping[str, int], most: int = 5):
+    def __init__(self, pick: Pick, known: Mapping[str, T], sizes: Mapping[str, int], most: int):
         self.pick, self.known, self.sizes, self.left = pick, dict(known), sizes, most
         self.read: dict[str, None] = {}
         self.count = 0

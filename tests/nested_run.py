@@ -7,6 +7,7 @@ owns any more is gone from the copy.
 
 from __future__ import annotations
 
+import traceback
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -60,13 +61,13 @@ class Copy:
     def apply(self, table: pa.Table) -> None:
         change = entries(table)
         often = [e for e, n in Counter(e for e, _ in change).items() if n > 1]
-        assert not often, f"{often[0]} is in the changes twice"
+        assert not often, f"changes tell twice: {often[0]}"
         for entry, w in change:
-            assert w, f"{entry} is in the changes with weight 0"
+            assert w, f"changes have weight 0: {entry}"
             self.rows[entry] += w
             if not self.rows[entry]:
                 del self.rows[entry]
-        assert all(n > 0 for n in self.rows.values()), f"the copy has negative rows: {self.rows}"
+        assert all(n > 0 for n in self.rows.values()), f"a copy has negative rows: {self.rows}"
 
     def nested(self, t: MapType) -> Any:
         """The view, put together from its parts; every bag has an owner."""
@@ -77,9 +78,9 @@ class Copy:
 
         def bag(element: KeyType, path: str, label: Label) -> Any:
             found = parts.get((path, label), [])
-            return collect((key(element, dict(row), path, True), n) for row, n in found)
+            return collect((key(element, row, path), n) for row, n in found)
 
-        def key(t: KeyType, value: Any, path: str, top: bool = False) -> Any:
+        def key(t: KeyType, value: Any, path: str) -> Any:
             match t:
                 case Boxed(MapType(element, _)):
                     if value is None:
@@ -91,15 +92,21 @@ class Copy:
                         return None
                     row = dict(value)
                     return tuple(key(f, row[n], f"{path}.{n}" if path else n) for n, f in fields)
-                case _ if top:
-                    return from_python(t, value["value"])
                 case _:
                     return from_python(t, value)
 
         whole = bag(t.key, "", None)
         lost = parts.keys() - owned
-        assert not lost, f"the copy has rows that nobody owns: {sorted(lost, key=repr)[:3]}"
+        assert not lost, f"a copy has rows that nobody owns: {sorted(lost, key=repr)[:3]}"
         return whole
+
+
+def where(e: Exception) -> str:
+    """The kind of an error: its class, and the function of the library that it arose in."""
+    frames = traceback.extract_tb(e.__traceback__)
+    inside = [f for f in frames if "headwater" in Path(f.filename).parts]
+    at = f" in {Path(inside[-1].filename).name} {inside[-1].name}" if inside else ""
+    return type(e).__name__ + at
 
 
 class Run:
@@ -135,7 +142,7 @@ class Run:
             self.compare_answers("reopened")
         except Exception as e:
             text = "\n".join(script(Story(self.story.sources, done)))
-            raise AssertionError(f"{text}\n# {type(e).__name__}: {e}") from e
+            raise AssertionError(f"{text}\n# {where(e)}: {e}") from e
         finally:
             self.db.close()
 
@@ -145,7 +152,7 @@ class Run:
                 if any(n in self.missing for n in view.inputs):
                     self.missing.add(view.name)
                     return
-                query = self.model.define(view)
+                query = self.model.define(step)
                 before = self.db.version
                 try:
                     self.db.view(view.name, query, strategy=view.strategy)
@@ -176,16 +183,18 @@ class Run:
                 self.copies[name].apply(change)
                 found = self.copies[name].nested(t)
                 assert found == expected, (
-                    f"the copy of {name} at version {version}: {found}\nand not: {expected}"
+                    f"a copy differs: {name} at version {version}: {found}\n# and not: {expected}"
                 )
             elif not new:
                 before = self.past[name][version - 1]
                 found = collect([*before.items(), *answer(t, change).items()])
-                assert found == expected, f"the changes of {name} at version {version}: {found}"
+                assert found == expected, (
+                    f"changes differ: {name} at version {version}: {found}\n# and not: {expected}"
+                )
             if isinstance(step, Apply) and not self.read(name) & {
                 p.split(".")[0] for p in step.changes
             }:
-                assert not change.num_rows, f"{name} reads nothing that changed: {change}"
+                assert not change.num_rows, f"changes where nothing changed: {name}: {change}"
             self.past.setdefault(name, {})[version] = expected
 
     def compare_answers(self, when: str) -> dict[str, Any]:
@@ -193,7 +202,9 @@ class Run:
         for name, expected in answers.items():
             table = self.db.table(name)
             found = answer(self.model.types[name], table)
-            assert found == expected, f"{name}, {when}: {found}\nand not: {expected}"
+            assert found == expected, (
+                f"an answer differs: {name}, {when}: {found}\n# and not: {expected}"
+            )
             assert all(w > 0 for w in table.column("_w").to_pylist())
         return answers
 
@@ -203,14 +214,19 @@ class Run:
             t, first = self.model.types[name], min(past)
             for version in {first, list(past)[len(past) // 2]}:
                 found = answer(t, self.db.table(name, version))
-                assert found == past[version], f"{name} at {version}, later: {found}"
+                assert found == past[version], (
+                    f"an older version differs: {name} at {version}: {found}\n# and not: {past[version]}"
+                )
             change = self.db.changes_table(name, first)
             if "_path" not in change.column_names:
                 continue
             whole: Counter[Entry] = Counter()
             for entry, w in entries(self.db.changes_table(name, first - 1)):
                 whole[entry] += w
-            assert Counter({e: n for e, n in whole.items() if n}) == self.copies[name].rows
+            total = Counter({e: n for e, n in whole.items() if n})
+            assert total == self.copies[name].rows, (
+                f"all changes of {name} since {first - 1}: {total}"
+            )
 
     def read(self, name: str) -> set[str]:
         """The sources under a view."""

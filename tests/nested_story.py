@@ -18,7 +18,7 @@ from fuzz_nested import Bag, Features, Queries, Rec, Scalar, SourceOf, Sources, 
 from headwater.calculus.check import type_of
 from headwater.calculus.data import from_python
 from headwater.calculus.interpret import interpret
-from headwater.calculus.types import MapType
+from headwater.calculus.types import Boxed, KeyType, MapType, RecordType
 from headwater.errors import NotShreddable
 from headwater.language.comprehension import Query
 from headwater.language.schema import schemas
@@ -63,6 +63,17 @@ def plain(value: Any) -> Any:
             return value
 
 
+def of_key(t: KeyType) -> T:
+    """A type of the calculus as one of data from outside."""
+    match t:
+        case RecordType(fields):
+            return Rec(tuple((n, of_key(f)) for n, f in fields), dotted=True)
+        case Boxed(MapType(key, _)):
+            return Bag(of_key(key))
+        case _:
+            return Scalar(str(t))
+
+
 def defined(view: ViewOf) -> Query:
     """The function of a view, made of its text."""
     name = f"<nested {next(_count)}>"
@@ -87,9 +98,10 @@ class Change:
 
 @dataclass(frozen=True)
 class Define:
-    """A view to define."""
+    """A view to define, by its text or by a function that is there."""
 
     view: ViewOf
+    query: Query | None = None
 
 
 @dataclass(frozen=True)
@@ -211,7 +223,7 @@ class Stories:
     def define(self) -> Define:
         name = f"v{len(self.views) + 1}"
         strategy = self.strategies[self.pick(len(self.strategies))]
-        view = Queries(self.pick, self.known, self.sizes).view(name, strategy)
+        view = Queries(self.pick, self.known, self.sizes, self.features.atoms).view(name, strategy)
         self.views.append(view)
         if self.features.views and isinstance(view.row, Rec):
             self.known[name], self.sizes[name] = view.row, view.size
@@ -313,6 +325,7 @@ def script(story: Story) -> Iterator[str]:
 
 
 def told(step: Step) -> str:
+    """A step as a statement."""
     match step:
         case Define(view):
             chosen = f", strategy={view.strategy!r}" if view.strategy != "auto" else ""
@@ -339,8 +352,8 @@ class Model:
         )
         self.views: dict[str, tuple[ViewOf, Query]] = {}
 
-    def define(self, view: ViewOf) -> Query:
-        query = defined(view)
+    def define(self, step: Define) -> Query:
+        query, view = step.query or defined(step.view), step.view
         self.types[view.name] = type_of(query.read(self.types))
         self.views[view.name] = view, query
         return query
@@ -355,14 +368,9 @@ class Model:
         """The data of sources and of views, as plain Python."""
         out: dict[str, Any] = dict(self.data)
         for name, (view, query) in self.views.items():
-            given = [seen(self._type(n), out[n]) for n in view.inputs]
+            given = [seen(Bag(of_key(self.types[n].key)), out[n]) for n in view.inputs]
             out[name] = plain(query(*given))
         return out
-
-    def _type(self, name: str) -> Bag:
-        if name in self.views:
-            return Bag(self.views[name][0].row)
-        return Bag(self.story.sources[name].row)
 
     def answers(self) -> dict[str, Any]:
         """What each view is, as a value of the calculus: bags to any depth, and NULL is not an empty bag."""
@@ -383,10 +391,10 @@ def checked(model: Model) -> list[str]:
         given = {n: values[n] for n in view.inputs}
         expected = values[name]
         found = interpret(term, given)
-        assert found == expected, f"{name} by the interpreter: {found}\nand not: {expected}"
+        assert found == expected, f"{name} by the interpreter: {found}\n# and not: {expected}"
         normal = normalize(term)
         found = interpret(normal, given)
-        assert found == expected, f"{name} in normal form {normal}: {found}\nand not: {expected}"
+        assert found == expected, f"{name} in normal form {normal}: {found}\n# and not: {expected}"
         try:
             parts = shred(normal)
         except NotShreddable as e:
@@ -397,7 +405,7 @@ def checked(model: Model) -> list[str]:
             shredded |= shred_value(n, given[n], model.types[n], labels)
         flat, context = evaluate(parts, shredded)
         found = nest(flat, context, parts.type)
-        assert found == expected, f"{name} shredded: {found}\nand not: {expected}"
+        assert found == expected, f"{name} shredded: {found}\n# and not: {expected}"
     return refused
 
 

@@ -71,7 +71,9 @@ def smallest(
 
 def _kind(said: str) -> str:
     """The error that a failure ends in: a smaller case must not fail by another."""
-    return said.rsplit("\n# ", 1)[-1].split(":")[0]
+    last = said.rsplit("\n# ", said.count("\n# and not") + 1)[1:]
+    parts = last[0].split(":") if last else []
+    return ":".join(parts[: 2 if "Assertion" in parts[0] else 1]) if parts else ""
 
 
 # --- the reader and the rules -----------------------------------------------------------------------------------
@@ -83,8 +85,8 @@ def disagreement(story: Story) -> str:
         model = Model(story)
         for step in story.steps:
             match step:
-                case Define(view):
-                    model.define(view)
+                case Define():
+                    model.define(step)
                 case Apply():
                     model.apply(step)
             checked(model)
