@@ -348,7 +348,7 @@ def _text(part: Part, rows: pa.Table) -> pa.Array:
             quote, nothing = (pa.scalar(x, pa.large_string()) for x in ("'", ""))
             text = pc.binary_join_element_wise(quote, escaped, quote, nothing)
         values.append(pc.fill_null(text, "NULL"))
-    kind = f"/{part.tagged[1]}" if part.tagged else ""
+    kind = "" if part.kind is None else f"/{part.kind}"
     body = pc.binary_join_element_wise(*values, pa.scalar(", ", pa.large_string()))
     return pc.binary_join_element_wise(
         pa.scalar(f"{part.path}{kind}(", pa.large_string()),
