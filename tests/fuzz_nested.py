@@ -209,7 +209,9 @@ class Sources:
         if self.pick(6) == 5:
             return Bag((INT, STR, OPT)[self.pick(3)])
         columns: list[tuple[str, T]] = []
-        if self.pick(2):
+        above = path.rpartition(".")[0]
+        owned = not above or any(k.rpartition(".")[0] == above for k in keys)
+        if self.pick(2) and owned:
             columns.append((f"no{depth}", INT))
             keys.append(f"{path}.no{depth}")
         columns += [("k", INT), *self.scalars("ab", self.pick(3))]
