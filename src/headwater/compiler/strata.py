@@ -39,10 +39,11 @@ from headwater.compiler.materialize import (
 )
 from headwater.compiler.nesting import nested_parts
 from headwater.compiler.program import Map, Program, View
-from headwater.errors import NotIncremental, NotShreddable, TypeMismatch
+from headwater.errors import IllTyped, NotIncremental, NotShreddable
+from headwater.rules.disjunctions import joins
 from headwater.rules.failures import failing, lenient, may_fail
 from headwater.rules.monoid import Monomial
-from headwater.rules.opening import opened, retyped
+from headwater.rules.opening import as_lists, opened, retyped, without_order
 from headwater.rules.subqueries import Subqueries
 
 DIVIDES = "rows that divide by zero"
@@ -59,7 +60,11 @@ class Compiler:
         inputs: Mapping[Rel, Term] | None = None,
     ):
         self.program = Program()
-        self.inputs = dict(inputs or {})
+        self.inputs = dict(
+            {Rel(n, bag(t)): Rel(n, bag(as_lists(t))) for n, t in sources.items() if has_box(t)}
+            if inputs is None
+            else inputs
+        )
         """What inputs with arrays are compiled as: a nested source is a query over its flat parts."""
         self.relations = Relations(dict(sources), {n: 0 for n in sources}, set(static))
         self.maps = Materializer(self.program, self.relations)
@@ -118,16 +123,18 @@ class Compiler:
             return self._incremental(name, whole, row, strategy)
         try:
             term = opened(retyped(whole, read))
+            without_order(term)
             if not has_box(type_of(term)) and not shredded:
                 return self._incremental(name, whole, row, strategy)
             if not has_box(type_of(term)):
                 return replace(self._incremental(name, term, row, strategy), term=whole)
             parts = nested_parts(self, name, term, key)
-        except (NotShreddable, TypeMismatch) as e:
+        except (NotShreddable, IllTyped) as e:
             if shredded:
+                what = e.what if len(e.what) < 200 else f"{e.what[:200]}..."
                 raise NotIncremental(
                     "NESTED",
-                    f"{e.what} (rows of `{shredded[0]}` are kept apart from their inner rows)",
+                    f"{what}\n(the arrays of `{shredded[0]}` are kept as rows of their own)",
                     hint=e.hint or "read inner rows with a loop or explode, and compare keys",
                 ) from e
             return self._incremental(name, whole, row, strategy)
@@ -146,7 +153,7 @@ class Compiler:
 
     def monomials(self, term: Term) -> list[tuple[int, Monomial]]:
         """A term as a sum of monomials over relations; divisions by zero among joined rows are counted beside."""
-        found = self.subqueries.monomials(term)
+        found = joins(self.subqueries.monomials(term))
         risky = [(sign, m) for sign, m in found if may_fail(m)]
         if not risky:
             return found
