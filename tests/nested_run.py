@@ -103,6 +103,8 @@ class Copy:
 
 def where(e: Exception) -> str:
     """The kind of an error: its class, and the function of the library that it arose in."""
+    if isinstance(e, RecursionError):
+        return type(e).__name__  # where it ends is chance
     frames = traceback.extract_tb(e.__traceback__)
     inside = [f for f in frames if "headwater" in Path(f.filename).parts]
     at = f" in {Path(inside[-1].filename).name} {inside[-1].name}" if inside else ""
