@@ -42,7 +42,7 @@ from headwater.calculus.types import (
     is_scalar,
 )
 from headwater.compiler.alpha import canonical, digest, once, sorted_monomial
-from headwater.compiler.flow import Flow, Link, connected, links_of, parts_of
+from headwater.compiler.flow import Flow, Link, connected, links_of, parts_of, row_columns
 from headwater.compiler.program import WEIGHT, Expand, Lookup, Map, Program, Statement
 from headwater.errors import NotIncremental
 from headwater.rules.delta import delta
@@ -231,8 +231,7 @@ class Materializer:
             w.extend(flow.ring(ring))
         columns = tuple(flow.column(k) for k in key)
         read = _columns_read(flow, [*columns, *(c for w in weights for c in w)])
-        assert isinstance(driver.type, RecordType)
-        given = [(n, f"{driver.name}.{n}") for n, _ in driver.type.fields]
+        given = [(n, f"{driver.name}.{n}") for n, _ in row_columns(driver)]
         return Statement(
             target,
             _unchanged(drives),

@@ -352,7 +352,7 @@ def _text(part: Part, rows: pa.Table) -> pa.Array:
             escaped = pc.replace_substring(pc.replace_substring(cells, "\\", "\\\\"), "'", "\\'")
             text = _joined("", "'", escaped, "'")
         values.append(pc.fill_null(text, pa.scalar("NULL", pa.large_string())))
-    kind = f"/{part.tagged[1]}" if part.tagged else ""
+    kind = "" if part.kind is None else f"/{part.kind}"
     return _joined("", f"{part.path}{kind}(", _joined(", ", *values), ")")
 
 
