@@ -346,20 +346,8 @@ class DocumentCopy:
             self._put(db.documents(name, None, newest, deep is not None), newest)
             self.store.done(newest, True)
             return
-        while deep is not None and since < newest:
-            try:
-                changes = db.document_changes(name, since + 1)
-            except (
-                QueryError
-            ):  # rows with one key, for a while: those that are left at the end are told below
-                break
-            since += 1
-            for key in changes.deleted:
-                deep.delete(key, since)
-            for key, found in changes.updated.items():
-                deep.update(key, found, since)
-            self._put(changes.put.items(), since)
-            deep.done(since, False)
+        if deep is not None:
+            since = self._inside(deep, db, name, since, newest)
         if since < newest:
             keys = db.touched(name, since, newest)
             there = dict(db.documents(name, keys, newest, deep is not None))
@@ -368,6 +356,22 @@ class DocumentCopy:
                     self.store.delete(key, newest)
             self._put(there.items(), newest)
             self.store.done(newest, False)
+
+    def _inside(self, deep: DeepStore, db: Database, name: str, since: int, newest: int) -> int:
+        """Makes the changes inside of documents, version by version; the version that this comes to."""
+        with contextlib.suppress(QueryError):  # rows have one key for a while, or still do
+            for version, changes in db.document_changes(name, since, newest):
+                for key in changes.deleted:
+                    deep.delete(key, version)
+                for key, found in changes.updated.items():
+                    deep.update(key, found, version)
+                self._put(changes.put.items(), version)
+                deep.done(version, False)
+                since = version
+            if since < newest:
+                deep.done(newest, False)
+            return newest
+        return since
 
     def _flat(self, db: Database, name: str, since: int | None, newest: int) -> None:
         if not self.key:

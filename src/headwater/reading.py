@@ -6,6 +6,7 @@ was dropped, and a reader goes on undisturbed while a writer commits.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -214,8 +215,12 @@ class Readable:
 
     def _steps(self, name: str, since: int, last: int) -> Iterator[Step]:
         """The versions after one that have a view and may have changed it."""
+        earlier: tuple[Snapshot, Compiler] | None = None
+        with contextlib.suppress(StateError):  # it may be gone, and not be needed
+            earlier = self._at(since)
         for version in range(since + 1, last + 1):
             after, compiler = self._at(version)
+            previous, earlier = earlier, (after, compiler)
             if name not in compiler.program.views:
                 continue
             made = Catalog.read(after.facts).views[name].created
@@ -223,8 +228,7 @@ class Readable:
                 continue  # its maps were written anew, with what they had
             before = None
             if made < version:
-                earlier, older = self._at(version - 1)
-                before = self._reading(earlier, older)
+                before = self._reading(*(previous or self._at(version - 1)))
             now = self._reading(after, compiler)
             yield Step(version, compiler.program, compiler.program.views[name], before, now)
 
@@ -290,11 +294,15 @@ class Readable:
             found |= dict.fromkeys(touched_documents(step.view, step.now, step.moved))
         return list(found)
 
-    def document_changes(self, name: str, version: int) -> DocumentChanges:
-        """What a version changed of a nested view, document by document."""
-        for step in self._steps(name, version - 1, version):
-            return changed_documents(step.view, step.before, step.now, step.moved, version)
-        return DocumentChanges()
+    def document_changes(
+        self, name: str, since: int, until: int
+    ) -> Iterator[tuple[int, DocumentChanges]]:
+        """What each version after one changed of a nested view, document by document."""
+        for step in self._steps(name, since, until):
+            yield (
+                step.version,
+                changed_documents(step.view, step.before, step.now, step.moved, step.version),
+            )
 
     # --- checking ------------------------------------------------------------------------------------------------------
 
