@@ -345,7 +345,8 @@ def _text(part: Part, rows: pa.Table) -> pa.Array:
         text = _plain(cells)
         if pa.types.is_large_string(cells.type):
             escaped = pc.replace_substring(pc.replace_substring(cells, "\\", "\\\\"), "'", "\\'")
-            text = pc.binary_join_element_wise("'", escaped, "'", pa.scalar("", pa.large_string()))
+            quote, nothing = pa.scalar("'", cells.type), pa.scalar("", cells.type)
+            text = pc.binary_join_element_wise(quote, escaped, quote, nothing)
         values.append(pc.fill_null(text, "NULL"))
     kind = f"/{part.tagged[1]}" if part.tagged else ""
     body = pc.binary_join_element_wise(*values, pa.scalar(", ", pa.large_string()))
