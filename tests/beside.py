@@ -292,10 +292,9 @@ class Beside:
         return {(path, label, row, w) for (path, label, row), w in found.items()}
 
 
-@pytest.fixture
-def beside(tmp_path: Path) -> Iterator[Beside]:
-    """An empty database beside empty lists."""
-    made = Beside(tmp_path / "db")
+def opened(folder: Path) -> Iterator[Beside]:
+    """An empty database beside empty lists, for a fixture; in the end all versions read as they did."""
+    made = Beside(folder / "db")
     yield made
     made.check_past()
     made.db.close()
