@@ -95,7 +95,10 @@ class Readable:
         compiler = self.compiler
         if snapshot.number != self.version:
             catalog = Catalog.read(snapshot.facts)
-            compiler = self.compiler if catalog == self.catalog else catalog.compiled()
+            if catalog != self.catalog:
+                if self._past is None or self._past[0] != catalog:
+                    self._past = catalog, catalog.compiled()
+                compiler = self._past[1]
         if not has_maps(snapshot, compiler):
             raise stale_maps()
         return snapshot, compiler
