@@ -573,19 +573,11 @@ def test_two_rows_with_one_key_are_no_document(db: hw.Database, kind: type[Store
     assert canonical(store.rows()) == bag(db.table("v"))
 
 
-def test_changes_of_bags_without_a_path_of_their_own_are_refused(db: hw.Database) -> None:
+def test_changes_of_bags_with_a_name_that_is_taken_are_refused(db: hw.Database) -> None:
     @hw.query
     def rows_named_row(C, O):  # noqa: E741
         return [{"id": c.id, "row": [o.order for o in O if o.customer == c.id]} for c in C]
 
-    @hw.query
-    def bags_of_bags(C, O, L):  # noqa: E741
-        return [
-            {"id": c.id, "bags": [[x.part for x in L if x.order == o.order] for o in O]} for c in C
-        ]
-
-    for query, hint in ((rows_named_row, "otherwise"), (bags_of_bags, "as a column")):
-        name = query.__name__
-        db.view(name, query)
-        with pytest.raises(QueryError, match=hint):
-            db.changes_table(name, 0)
+    db.view("named", rows_named_row)
+    with pytest.raises(QueryError, match="otherwise"):
+        db.changes_table("named", 0)
