@@ -109,7 +109,8 @@ class Stream:
 
     `held` is the share of a table's rows that are not there at first; increment for increment an equal part of them
     is inserted. `deleted` is the share of a table's present rows that an increment deletes; half of them come back in
-    the next one if `again`. Both name `orders` for orders with their lines.
+    the next one if `again`. Both name `orders` for orders with their lines. `torn` is the share of those lines that
+    are missing all the same, other ones after every increment: orders gain and lose lines while they are there.
     """
 
     def __init__(
@@ -119,10 +120,11 @@ class Stream:
         held: Mapping[str, float],
         deleted: Mapping[str, float],
         again: bool = True,
+        torn: float = 0.0,
         seed: int = 1,
     ):
         self.full, self.increments = tables, increments
-        self.deleted, self.again = deleted, again
+        self.deleted, self.again, self.torn = deleted, again, torn
         self.rng = np.random.default_rng(seed)
         self.there: dict[str, Mask] = {n: np.ones(t.num_rows, bool) for n, t in tables.items()}
         self.waiting: dict[str, list[Any]] = {}
@@ -171,6 +173,8 @@ class Stream:
         """Which lines are of orders that are there."""
         keys = np.asarray(self.full["orders"].column("o_orderkey"))[orders]
         made: Mask = np.isin(np.asarray(self.full["lineitem"].column("l_orderkey")), keys)
+        if self.torn:
+            made &= self.rng.random(len(made)) >= self.torn
         return made
 
 
