@@ -200,10 +200,17 @@ def tables_of(name: str) -> list[str]:
 # --- tables ------------------------------------------------------------------------------------------------------
 
 
+COLUMNS = {
+    name: [f"{PREFIXES[name]}_{column.split()[0]}" for column in ddl.split(", ")]
+    for name, ddl in SCHEMAS.items()
+}
+"""What the columns are called in TPC-H."""
+
+
 def projected(name: str, table: pa.Table) -> pa.Table:
     """The columns of a table of TPC-H that the queries read, under their names here."""
-    names = [part.split()[0] for part in SCHEMAS[name].split(", ")]
-    return table.select([f"{PREFIXES[name]}_{n}" for n in names]).rename_columns(names)
+    names = COLUMNS[name]
+    return table.select(names).rename_columns([n.partition("_")[2] for n in names])
 
 
 def projected_all(tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
