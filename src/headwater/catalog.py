@@ -12,7 +12,7 @@ from typing import Any
 from headwater.calculus.parse import parse, parse_type
 from headwater.calculus.terms import Call, Field, For, Num, Record, Rel, Sng, Term, Var, subterms
 from headwater.calculus.text import show
-from headwater.calculus.types import INT, MapType, RecordType, bag
+from headwater.calculus.types import INT, MapType, RecordType, bag, has_box
 from headwater.compiler.materialize import map_of
 from headwater.compiler.program import Map
 from headwater.compiler.strata import Compiler
@@ -20,6 +20,7 @@ from headwater.errors import StateError
 from headwater.language.functions import DEFINED
 from headwater.language.schema import columns, sql_name
 from headwater.language.sql import tables_named
+from headwater.rules.opening import as_lists
 
 SOURCE, VIEW, SETTINGS, APPLIED, SEEN = "source:", "view:", "settings", "applied:", "seen:"
 """How the facts of a version are called."""
@@ -65,6 +66,8 @@ class ViewDef:
     why: str = ""
     row: str = ""
     """The type of a row in the notation of the calculus, which tells a list from a bag."""
+    key: tuple[str, ...] = ()
+    """The columns that rows of a nested view are looked up by."""
 
     @property
     def type(self) -> MapType:
@@ -87,7 +90,8 @@ class Catalog:
             if key.startswith(SOURCE):
                 out.sources[value["name"]] = SourceDef(**{**value, "key": tuple(value["key"])})
             elif key.startswith(VIEW):
-                out.views[value["name"]] = ViewDef(**value)
+                made = ViewDef(**value)
+                out.views[made.name] = replace(made, key=tuple(made.key))
         out.views = dict(sorted(out.views.items(), key=lambda v: v[1].place))
         return out
 
@@ -101,14 +105,19 @@ class Catalog:
     def compiled(self) -> Compiler:
         """The program of all views."""
         static = [s.name for s in self.sources.values() if s.static]
-        compiler = Compiler({n: s.row for n, s in self.sources.items()}, static)
+        whole = {
+            Rel(n, s.type): Rel(n, bag(as_lists(s.row)))
+            for n, s in self.sources.items()
+            if has_box(s.row)
+        }
+        compiler = Compiler({n: s.row for n, s in self.sources.items()}, static, whole)
         for source in self.sources.values():
             if source.retain:
                 kept = source_map(source)
                 compiler.program.maps[kept.name] = kept
         known: dict[str, MapType] = {n: s.type for n, s in self.sources.items()}
         for view in self.views.values():
-            compiler.view(view.name, parse(view.term, known), view.kept)
+            compiler.view(view.name, parse(view.term, known), view.kept, view.key)
             known[view.name] = view.type
         return compiler
 
@@ -118,7 +127,8 @@ class Catalog:
         known = self.schemas()
         for view in self.views.values():
             if view.strategy == "auto":
-                _, kept, why = out.compiled().choose(view.name, parse(view.term, known))
+                term = parse(view.term, known)
+                _, kept, why = out.compiled().choose(view.name, term, view.key)
                 view = replace(view, kept=kept, why=why)
             out.views[view.name] = view
         return out

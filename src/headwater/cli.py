@@ -226,7 +226,7 @@ def _rows(db: Database, name: str) -> str:
     if source is not None and not source.retain:
         return "-"
     view = source_view(source) if source is not None else db.compiler.program.views[name]
-    read = view.map or db.compiler.program.strata[view.stratum or ""].group
+    read = view.maps[0] if view.maps else db.compiler.program.strata[view.stratum or ""].group
     entries = sum(r.rows for r in db.store.at(db.version).version.maps[read.name][1])
     if entries > READ_HERE:
         return f"~{entries:,}"

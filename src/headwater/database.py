@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -260,19 +260,31 @@ class Database(Readable):
                 hint=f"columns: {', '.join(names)}",
             )
 
-    def view(self, name: str, query: str | Query | Term, *, strategy: str = "auto") -> ViewHandle:
-        """Declares a view and computes it from what is there; again with the same query it is no change."""
+    def view(
+        self,
+        name: str,
+        query: str | Query | Term,
+        *,
+        strategy: str = "auto",
+        key: str | Sequence[str] | None = None,
+    ) -> ViewHandle:
+        """Declares a view and computes it from what is there; again with the same query it is no change.
+
+        `key` names the columns that rows of a nested view are looked up by; its first column unless it is given.
+        """
         if strategy not in STRATEGIES:
             raise QueryError(f"`{strategy}` is no strategy", hint=f"one of {', '.join(STRATEGIES)}")
+        keys = (key,) if isinstance(key, str) else tuple(key or ())
         schemas, known = self.catalog.schemas(), self.catalog.views.get(name)
-        if known is not None and (known.text, known.strategy) == (query, strategy):
+        same = None if known is None else (known.text, known.strategy, known.key)
+        if same == (query, strategy, keys):
             return ViewHandle(self, name)  # before it is read, for which Spark may be asked
         text, language, term = read_query(query, schemas, self.ask)
-        if known is not None and (known.text, known.strategy) == (text, strategy):
+        if same == (text, strategy, keys):
             return ViewHandle(self, name)
         if self._writer is None:
             self._writing()  # another writer may have declared it since
-            return self.view(name, query, strategy=strategy)
+            return self.view(name, query, strategy=strategy, key=key)
         self._check_name(name)
         row = RecordType(tuple(key_fields(type_of(term))))
         if strategy == "recompute" and language != "sql":
@@ -288,14 +300,15 @@ class Database(Readable):
             self.version + 1,
             functions_of(term),
             row=str(row),
+            key=keys,
         )
         self._register(made)
         try:
             if strategy == "auto":
-                compiler, kept, why = self.compiler.choose(name, term)
+                compiler, kept, why = self.compiler.choose(name, term, keys)
             else:
                 compiler, kept, why = self.compiler.fork(), strategy, "as was asked for"
-                compiler.view(name, term, kept)
+                compiler.view(name, term, kept, keys)
         except NotIncremental as e:
             raise placed(e, text, schemas) if language == "sql" else e from None
         made = replace(made, kept=kept, why=why)

@@ -28,7 +28,7 @@ def draw(compiler: Compiler, view: View, maps: list[Map], strata: list[str]) -> 
     program = compiler.program
     groups = {m.name for s in strata for m in program.strata[s].maps}
     for m in maps:
-        at = 1 + 3 * m.level + (1 if m.name in groups or m is view.map else 0)
+        at = 1 + 3 * m.level + (1 if m.name in groups or m in view.maps else 0)
         boxes[m.name] = (m.note or "looked up", "group" if m.name in groups else "map", at)
         for relation in m.reads:
             if relation not in program.strata:
@@ -42,7 +42,8 @@ def draw(compiler: Compiler, view: View, maps: list[Map], strata: list[str]) -> 
         edges += [(m.name, name, False) for m in s.maps]
     last = 1 + max((at for _, _, at in boxes.values()), default=0)
     boxes[view.name] = (view.name, "view", last)
-    edges.append((view.stratum or (view.map.name if view.map else ""), view.name, False))
+    read = [m.name for m in view.maps] or [view.stratum or ""]
+    edges.extend((name, view.name, False) for name in read)
     return _svg(boxes, list(dict.fromkeys(edges)))
 
 

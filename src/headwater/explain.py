@@ -264,7 +264,7 @@ def _stratum_class(stratum: Stratum) -> str:
 def maps_of(compiler: Compiler, view: View) -> list[Map]:
     """All maps that a view needs, those it is answered from first."""
     program = compiler.program
-    roots = [view.map] if view.map is not None else []
+    roots = view.maps
     for name in _strata_of(compiler, view):
         roots += program.strata[name].maps
     found: dict[str, Map] = {}
@@ -282,7 +282,7 @@ def _strata_of(compiler: Compiler, view: View) -> list[str]:
     """The strata that a view is answered from, lowest first."""
     program = compiler.program
     names = [view.stratum] if view.stratum else []
-    names += [r for r in (view.map.reads if view.map else ()) if r in program.strata]
+    names += [r for m in view.maps for r in m.reads if r in program.strata]
     found: dict[str, None] = {}
     while names:
         name = names.pop()

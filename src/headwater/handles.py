@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Row
 
 if TYPE_CHECKING:
     from headwater.database import Database
@@ -54,6 +54,11 @@ class Source:
         """The rows that it has, now or at a version."""
         return self.database.frame(self.name, version)
 
+    def lookup(self, *key: Any, version: int | None = None) -> Row | None:
+        """The row of a nested source at its key, with its inner rows, at the cost of that row; None if there is none."""
+        found = self.database.lookup(self.name, key, version)
+        return None if found is None else as_row(found)
+
     def __repr__(self) -> str:
         return f"Source({self.name}: {self.database.catalog.sources[self.name].ddl})"
 
@@ -64,9 +69,35 @@ class ViewHandle:
     def __init__(self, database: Database, name: str):
         self.database, self.name = database, name
 
-    def snapshot(self, version: int | None = None) -> DataFrame:
-        """The answer, now or at a version; rows repeat as the query's answer would."""
+    @overload
+    def snapshot(
+        self, version: int | None = None, *, shredded: Literal[False] = False
+    ) -> DataFrame: ...
+
+    @overload
+    def snapshot(
+        self, version: int | None = None, *, shredded: Literal[True]
+    ) -> dict[str, DataFrame]: ...
+
+    def snapshot(
+        self, version: int | None = None, *, shredded: bool = False
+    ) -> DataFrame | dict[str, DataFrame]:
+        """The answer, now or at a version; rows repeat as the query's answer would.
+
+        `shredded` gives the flat parts of a nested view by path: `""` has the top rows, `"orders"` the rows of that
+        inner bag with the label of the bag that they are in; in a row a label stands for each inner bag.
+        """
+        if shredded:
+            return self.database.parts_frames(self.name, version)
         return self.database.frame(self.name, version)
+
+    def lookup(self, *key: Any, version: int | None = None) -> Row | None:
+        """The row of a nested view at its key, with its inner bags, at the cost of that row; None if there is none.
+
+        The key is the view's `key=`, or its first column that is no array.
+        """
+        found = self.database.lookup(self.name, key, version)
+        return None if found is None else as_row(found)
 
     def changes(
         self, since: int = 0, until: int | None = None, format: str = "weights"
@@ -84,6 +115,13 @@ class ViewHandle:
 
     def __repr__(self) -> str:
         return f"View({self.name}: {self.database.catalog.views[self.name].ddl})"
+
+
+def as_row(value: Any) -> Any:
+    """Dicts to any depth as Spark's rows."""
+    if isinstance(value, dict):
+        return Row(**{n: as_row(v) for n, v in value.items()})
+    return [as_row(v) for v in value] if isinstance(value, list) else value
 
 
 def as_cdc(table: pa.Table, times: Mapping[int, datetime]) -> pa.Table:

@@ -6,7 +6,7 @@ was dropped, and a reader goes on undisturbed while a writer commits.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,16 +16,17 @@ from pyspark.sql import DataFrame
 
 from headwater.calculus.terms import Node, Term, relations
 from headwater.calculus.text import show as text_of
-from headwater.calculus.types import MapType
+from headwater.calculus.types import MapType, RecordType
 from headwater.catalog import Catalog, SourceDef, ViewDef, source_map
-from headwater.compiler.program import View
+from headwater.compiler.program import WEIGHT, View
 from headwater.compiler.strata import Compiler
 from headwater.drawing import Explanation
-from headwater.engine import read
+from headwater.engine import nested, read
 from headwater.engine.cluster import Cluster
 from headwater.engine.compare import differences
 from headwater.engine.recompute import by_interpreter, by_spark
 from headwater.engine.session import Session, local_frame, telling
+from headwater.engine.types import arrow_type
 from headwater.engine.working import Working
 from headwater.errors import NotIncremental, NotRetained, QueryError, StateError, UnknownName
 from headwater.explain import explain_can, explain_view
@@ -101,13 +102,57 @@ class Readable:
             )
         return source_view(source)
 
+    def parts(self, name: str, version: int | None = None) -> dict[str, pa.Table]:
+        """The flat parts of a nested view with `_w`, by path, read in this process; a label is text."""
+        snapshot, compiler = self._at(version)
+        view = self._nested_at(compiler, name, snapshot.number)
+        return nested.parts_told(view, self._reading(snapshot, compiler))
+
+    def parts_frames(self, name: str, version: int | None = None) -> dict[str, DataFrame]:
+        """The same as DataFrames; rows repeat."""
+        return {p: self._frame(read.repeated(t)) for p, t in self.parts(name, version).items()}
+
+    def _nested_at(self, compiler: Compiler, name: str, version: int) -> View:
+        view = self._as_view(compiler, name, version)
+        if not view.parts:
+            raise QueryError(f"the rows of `{name}` are flat", hint="read it with snapshot()")
+        return view
+
+    def lookup(
+        self, name: str, key: Sequence[Any], version: int | None = None
+    ) -> dict[str, Any] | None:
+        """The row of a nested view or source at a key, with its inner bags; None if there is none."""
+        snapshot, compiler = self._at(version)
+        view = self._nested_at(compiler, name, snapshot.number)
+        columns = nested.key_of(view)
+        if len(key) != len(columns):
+            raise QueryError(
+                f"`{name}` is looked up by {', '.join(n for n, _ in columns)}, and {len(key)} values are given",
+                hint="define the view with key=[...] to look rows up by other columns",
+            )
+        try:
+            arrays = [pa.array([v], arrow_type(t)) for v, (_, t) in zip(key, columns, strict=True)]
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as e:
+            raise QueryError(
+                f"{key!r} is no key of `{name}`",
+                hint=f"a key is {', '.join(f'{n} {t}' for n, t in columns)}",
+            ) from e
+        found = nested.looked_up(view, self._reading(snapshot, compiler), arrays)
+        rows: list[dict[str, Any]] = found.drop_columns([WEIGHT]).to_pylist()
+        if len(rows) > 1:
+            raise QueryError(
+                f"{len(rows)} different rows of `{name}` have the key {key!r}",
+                hint="define the view with key=[...], columns that tell its rows apart",
+            )
+        return rows[0] if rows else None
+
     def frame(self, name: str, version: int | None = None) -> DataFrame:
         """All rows of a view or source as a DataFrame."""
         snapshot, compiler = self._at(version)
         view = self._as_view(compiler, name, snapshot.number)
         working = self._reading(snapshot, compiler)
-        m = view.map or compiler.program.strata[view.stratum or ""].group
-        if sum(r.rows for r in working.refs.get(m.name, ())) <= READ_HERE:
+        maps = view.maps or [compiler.program.strata[view.stratum or ""].group]
+        if sum(r.rows for m in maps for r in working.refs.get(m.name, ())) <= READ_HERE:
             return self._frame(read.repeated(self.table(name, snapshot.number)))
         return Cluster(working, self.session, self.path).frame(compiler.program, view)
 
@@ -132,18 +177,21 @@ class Readable:
             if made < version:
                 earlier, older = self._at(version - 1)
                 before = self._reading(earlier, older)
+            now = self._reading(after, compiler)
+            if view.parts:
+                deep = read.changed_parts(view, before, now, version)
+                tables.append(nested.told(view, deep, version))
+                continue
             found = read.changed(
-                compiler.program,
-                view,
-                before,
-                self._reading(after, compiler),
-                version,
-                self.session.evaluate,
+                compiler.program, view, before, now, version, self.session.evaluate
             )
             numbers = pa.repeat(pa.scalar(version, pa.int64()), found.num_rows)
             tables.append(found.append_column("_version", numbers))
         if not tables:
-            schema = read.row_schema(self._view_at(self.compiler, name, self.version))
+            view = self._view_at(self.compiler, name, self.version)
+            if view.parts:
+                return nested.told_schema(view).empty_table()
+            schema = read.row_schema(view)
             return schema.append(pa.field("_version", pa.int64())).empty_table()
         return pa.concat_tables(tables)
 
@@ -180,7 +228,9 @@ class Readable:
         for n in [name] if name is not None else self.catalog.views:
             found = read.repeated(self.table(n, version))
             expected = self.recomputed(n, version)
-            problem = differences(found, expected)
+            row = self.catalog.views[n].type.key
+            assert isinstance(row, RecordType)
+            problem = differences(found, expected, row)
             if problem:
                 raise StateError(
                     f"the view `{n}` differs from its query at version {version or self.version}: {problem}",

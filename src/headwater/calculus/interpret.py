@@ -47,7 +47,7 @@ from headwater.calculus.terms import (
     Var,
     Zero,
 )
-from headwater.calculus.types import Exact, MapType, RealType
+from headwater.calculus.types import Exact, ListType, MapType, RealType
 from headwater.errors import NotInterpretable
 
 Scope = dict[str, Value]
@@ -173,6 +173,8 @@ class _Evaluation:
             return float(value)
         if isinstance(t, Exact):
             return Decimal(value)
+        if isinstance(type_of(term.key), ListType):
+            return ring.collect((element, 1) for element in value)
         assert not isinstance(t, MapType) or isinstance(value, RingMap), value
         return value
 

@@ -215,10 +215,12 @@ def is_finite(t: Type) -> bool:
 
 
 def unboxed(t: KeyType) -> RingType | None:
-    """The ring that a key of this type stands for: `bigint` is Int, `[R]` is R; None if it has none."""
+    """The ring that a key of this type stands for: `bigint` is Int, `[R]` is R, a list the bag of its elements."""
     match t:
         case Boxed(content):
             return content
+        case ListType(element):
+            return bag(element)
         case Base(name) if name in INTEGRAL:
             return INT
         case Base("float" | "double"):

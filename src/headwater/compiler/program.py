@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from headwater.calculus.shapes import Shape
 from headwater.calculus.terms import Term
 from headwater.calculus.types import KeyType, RecordType, RingType, boxed
 from headwater.calculus.windows import WHOLE, Reach, Total, Window
@@ -224,8 +225,29 @@ class Stratum:
 
 
 @dataclass(frozen=True)
+class Part:
+    """A flat part of a nested view: its top rows, or the contents of its inner bags at a path, by label.
+
+    `columns` names the columns of the map, those of the label first; `shape` puts rows together from the rest. Of inner
+    bags `owner` is the number of the part above, and `owners` has the labels of this part with those of the rows above
+    that have them.
+    """
+
+    path: str
+    map: Map
+    columns: tuple[tuple[str, KeyType], ...]
+    label: tuple[str, ...]
+    shape: Shape
+    element: KeyType
+    owner: int | None = None
+    owners: Map | None = None
+    tagged: tuple[str, int] | None = None
+    """The column of the part above and its value that say that a bag is of this part."""
+
+
+@dataclass(frozen=True)
 class View:
-    """A view: the stratum that answers it, or the map that holds its rows."""
+    """A view: the stratum that answers it, the map that holds its rows, or the parts that nested rows are kept in."""
 
     name: str
     term: Term
@@ -233,6 +255,13 @@ class View:
     strategy: str
     stratum: str | None
     map: Map | None
+    parts: tuple[Part, ...] = ()
+
+    @property
+    def maps(self) -> list[Map]:
+        """The maps of its own that a view is read from."""
+        inner = [m for p in self.parts for m in (p.map, p.owners) if m is not None]
+        return [*([self.map] if self.map else []), *inner]
 
 
 @dataclass

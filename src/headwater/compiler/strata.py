@@ -8,7 +8,8 @@ own beside it: in order for min and max, by value for the DISTINCT forms.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from headwater.calculus.check import type_of
 from headwater.calculus.terms import (
@@ -16,6 +17,7 @@ from headwater.calculus.terms import (
     Let,
     Rel,
     Term,
+    relations,
     substitute,
 )
 from headwater.calculus.text import show
@@ -25,6 +27,7 @@ from headwater.calculus.types import (
     ProductType,
     RecordType,
     bag,
+    has_box,
 )
 from headwater.compiler.alpha import canonical, digest
 from headwater.compiler.answering import Answering, summed
@@ -34,10 +37,12 @@ from headwater.compiler.materialize import (
     Relations,
     key_fields,
 )
+from headwater.compiler.nesting import nested_parts
 from headwater.compiler.program import Map, Program, View
-from headwater.errors import NotIncremental
+from headwater.errors import NotIncremental, NotShreddable, TypeMismatch
 from headwater.rules.failures import failing, lenient, may_fail
 from headwater.rules.monoid import Monomial
+from headwater.rules.opening import opened, retyped
 from headwater.rules.subqueries import Subqueries
 
 DIVIDES = "rows that divide by zero"
@@ -47,27 +52,34 @@ STRATEGIES = ("auto", "recursive", "first-order", "recompute")
 class Compiler:
     """Views of one database into one program; equal maps and strata are shared."""
 
-    def __init__(self, sources: Mapping[str, RecordType], static: Iterable[str] = ()):
+    def __init__(
+        self,
+        sources: Mapping[str, RecordType],
+        static: Iterable[str] = (),
+        inputs: Mapping[Rel, Term] | None = None,
+    ):
         self.program = Program()
+        self.inputs = dict(inputs or {})
+        """What inputs with arrays are compiled as: a nested source is a query over its flat parts."""
         self.relations = Relations(dict(sources), {n: 0 for n in sources}, set(static))
         self.maps = Materializer(self.program, self.relations)
         self.subqueries = Subqueries(self._relation)
 
     def fork(self) -> Compiler:
         """A copy to try something on."""
-        made = Compiler(self.relations.rows, self.relations.static)
+        made = Compiler(self.relations.rows, self.relations.static, self.inputs)
         p, r = self.program, self.relations
         made.program = Program(dict(p.maps), dict(p.strata), dict(p.views), dict(p.checks))
         made.relations = Relations(dict(r.rows), dict(r.levels), set(r.static))
         made.maps = self.maps.copy(made.program, made.relations)
         return made
 
-    def choose(self, name: str, term: Term) -> tuple[Compiler, str, str]:
+    def choose(self, name: str, term: Term, key: Sequence[str] = ()) -> tuple[Compiler, str, str]:
         """A copy with a view added by the strategy with less work, which it is, and why."""
         tried: dict[str, tuple[float, Compiler]] = {}
         for strategy in ("recursive", "first-order"):
             trial = self.fork()
-            trial.view(name, term, strategy)
+            trial.view(name, term, strategy, key)
             new = [m for n, m in trial.program.maps.items() if n not in self.program.maps]
             tried[strategy] = work(trial.maps, new), trial
         best = min(tried, key=lambda s: tried[s][0])
@@ -75,8 +87,11 @@ class Compiler:
         why = f"{best}: rows made by one changed row of each input: {said}"
         return tried[best][1], best, why
 
-    def view(self, name: str, term: Term, strategy: str) -> View:
-        """Adds a view; the relations that it reads are sources, or views that are there already."""
+    def view(self, name: str, term: Term, strategy: str, key: Sequence[str] = ()) -> View:
+        """Adds a view; the relations that it reads are sources, or views that are there already.
+
+        Rows of a nested view are looked up by the columns `key`.
+        """
         known = {Rel(v.name, bag(v.type)): v.term for v in self.program.views.values()}
         whole = substitute(term, known)
         t = type_of(whole)
@@ -89,9 +104,34 @@ class Compiler:
             made = View(name, whole, row, strategy, None, rows)
         else:
             self.strategy = "first-order" if strategy == "first-order" else "recursive"
-            made = self._incremental(name, whole, row, strategy)
+            made = self._kept(name, whole, row, strategy, key)
         self.program.views[name] = made
         return made
+
+    def _kept(
+        self, name: str, whole: Term, row: RecordType, strategy: str, key: Sequence[str]
+    ) -> View:
+        """A view as flat parts if its rows are nested; arrays that are kept whole are no nesting."""
+        read = {r: self.inputs[r] for r in relations(whole) if r in self.inputs}
+        shredded = [r.name for r, t in read.items() if not isinstance(t, Rel)]
+        if not has_box(type_of(whole)) and not shredded:
+            return self._incremental(name, whole, row, strategy)
+        try:
+            term = opened(retyped(whole, read))
+            if not has_box(type_of(term)) and not shredded:
+                return self._incremental(name, whole, row, strategy)
+            if not has_box(type_of(term)):
+                return replace(self._incremental(name, term, row, strategy), term=whole)
+            parts = nested_parts(self, name, term, key)
+        except (NotShreddable, TypeMismatch) as e:
+            if shredded:
+                raise NotIncremental(
+                    "NESTED",
+                    f"{e.what} (rows of `{shredded[0]}` are kept apart from their inner rows)",
+                    hint=e.hint or "read inner rows with a loop or explode, and compare keys",
+                ) from e
+            return self._incremental(name, whole, row, strategy)
+        return View(name, whole, row, strategy, None, None, parts)
 
     def _incremental(self, name: str, term: Term, row: RecordType, strategy: str) -> View:
         linear = self.subqueries.cut(canonical(term))

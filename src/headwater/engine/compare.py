@@ -7,20 +7,23 @@ from typing import Any
 
 import pyarrow as pa
 
+from headwater.calculus.types import Boxed, MapType, RecordType, Type, has_box
 from headwater.compiler.program import WEIGHT
 from headwater.engine.answers import consolidated
 
 CLOSE = 1e-9
 
 
-def differences(found: pa.Table, expected: pa.Table) -> str:
-    """What is wrong with an answer, in words; empty if nothing is."""
+def differences(found: pa.Table, expected: pa.Table, row: RecordType | None = None) -> str:
+    """What is wrong with an answer, in words; empty if nothing is. With the type of a row, inner bags have no order."""
     if found.column_names != expected.column_names:
         return f"its columns are {found.column_names}, and should be {expected.column_names}"
     try:
         aligned = expected.cast(found.schema)
     except pa.ArrowException:
         return f"its columns are {found.schema.types}, and should be {expected.schema.types}"
+    if row is not None and has_box(row):
+        found, aligned = in_order(found, row), in_order(aligned, row)
     signed = [
         t.append_column(WEIGHT, pa.repeat(pa.scalar(w, pa.int64()), t.num_rows))
         for t, w in ((found, 1), (aligned, -1))
@@ -32,6 +35,25 @@ def differences(found: pa.Table, expected: pa.Table) -> str:
         return ""
     shown = [f"{'has' if r[WEIGHT] > 0 else 'lacks'} {_row(r)}" for r in rest[:4]]
     return f"of {found.num_rows} rows and {expected.num_rows} expected, it {', '.join(shown)}"
+
+
+def in_order(table: pa.Table, row: RecordType) -> pa.Table:
+    """The table with the elements of inner bags in one order."""
+    for i, (name, t) in enumerate(row.fields):
+        if has_box(t):
+            cells = [_sorted(v, t) for v in table.column(i).to_pylist()]
+            table = table.set_column(i, name, pa.array(cells, table.schema.field(i).type))
+    return table
+
+
+def _sorted(value: Any, t: Type) -> Any:
+    match t:
+        case Boxed(MapType(element, _)) if value is not None:
+            return sorted((_sorted(v, element) for v in value), key=repr)
+        case RecordType(fields) if value is not None:
+            return {n: _sorted(value[n], f) for n, f in fields}
+        case _:
+            return value
 
 
 def _all_close(left: list[dict[str, Any]], right: list[dict[str, Any]]) -> bool:

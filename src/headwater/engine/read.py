@@ -22,6 +22,7 @@ from headwater.engine.answers import (
     rows,
     signed,
 )
+from headwater.engine.nested import Added, deep_changes, scan_nested
 from headwater.engine.rows import Scalars
 from headwater.engine.spec import shown
 from headwater.engine.types import arrow_type
@@ -52,6 +53,9 @@ def scan(
     high: int = MOST,
 ) -> Iterator[pa.Table]:
     """All rows of a view with their weights, those of a range of hashes."""
+    if view.parts:
+        yield from scan_nested(view, working, low, high)
+        return
     if view.map is not None:
         for table in working.now(view.map.name).scan(low, high):
             yield view_rows(view, view.map, table)
@@ -130,6 +134,21 @@ def changed(
             found = [components(both, stratum, k) for k in _touched(after, stratum, version)]
     table = pa.concat_tables(found) if found else signed(stratum, [])
     return rows(stratum, table, scalars)
+
+
+def changed_parts(
+    view: View, before: Working | None, after: Working, version: int
+) -> list[pa.Table]:
+    """The rows of each part of a nested view that a version changed, with their weights."""
+
+    def of(m: Map) -> pa.Table:
+        tables = list(_added(after, m.name, version)) if before is not None else []
+        if before is None:
+            tables = list(after.now(m.name).scan())
+        return pa.concat_tables([after.spec(m.name).schema.empty_table(), *tables])
+
+    added = [Added(of(p.map), of(p.owners) if p.owners is not None else None) for p in view.parts]
+    return deep_changes(view, before, after, added)
 
 
 def _touched(after: Working, stratum: Stratum, version: int) -> list[pa.Table]:

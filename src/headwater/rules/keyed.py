@@ -78,8 +78,11 @@ def by_equalities(found: Signed, outer: set[Var]) -> Keyed | None:
         rest: list[Term] = []
         for f in m.factors:
             link = _link(f, bound, outer)
-            if link is None or link[0] in links:
+            if link is None:
                 rest.append(f)
+            elif link[0] in links:  # e(x) is known already as another column: the two are equal
+                same = Pred(Call("<=>", (links[link[0]], link[1])))
+                rest.extend((*link[2], *(() if links[link[0]] == link[1] else (same,))))
             else:
                 links[link[0]] = link[1]
                 rest.extend(link[2])

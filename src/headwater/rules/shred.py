@@ -313,6 +313,10 @@ class _Shredding:
                 return self._box(inner, known, defined)
             case Let(var, bound, body):
                 return self._let(var, bound, body, known, defined, self.key)
+            case Call("case", (condition, a, b)) if isinstance(type_of(term), Boxed):
+                test, _ = self.key(condition, known, defined)
+                (f, fc), (g, gc) = self.key(a, known, defined), self.key(b, known, defined)
+                return Call("case", (test, f, g)), unite(fc, gc)
             case Call("is_null" | "is_not_null" as test, (inner,)):
                 return Call(test, (self.key(inner, known, defined)[0],)), None
             case _:

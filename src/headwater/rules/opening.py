@@ -1,0 +1,193 @@
+"""Rules that open nested terms: bags that are built and read at once, look-ups of maps, inputs with other types.
+
+They bring a nested query into the form that `shred` and `parts` take: after them every inner bag is built where it
+stands, and every map that is looked up at a key is a comprehension with an equality.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from headwater.calculus.check import type_of
+from headwater.calculus.terms import (
+    Add,
+    Apply,
+    Box,
+    Call,
+    Const,
+    Each,
+    Field,
+    For,
+    Let,
+    Neg,
+    Pred,
+    Record,
+    Rel,
+    Sng,
+    Term,
+    Times,
+    Unbox,
+    Var,
+    Zero,
+    apart,
+    children,
+    free,
+    rebuild,
+    replaced,
+    substitute,
+    subterms,
+)
+from headwater.calculus.types import (
+    BOOLEAN,
+    Boxed,
+    KeyType,
+    ListType,
+    MapType,
+    ProductType,
+    RecordType,
+    Type,
+)
+from headwater.rules.keyed import cells
+from headwater.rules.normalize import NORMALIZE
+from headwater.rules.rewrite import rewrite
+from headwater.rules.simplify import SIMPLIFY
+
+# --- inputs -------------------------------------------------------------------------------------------------------
+
+
+def retyped(term: Term, by: Mapping[Rel, Term]) -> Term:
+    """The term with inputs replaced by others, whose rows may have other types for the same columns."""
+    match term:
+        case Rel():
+            return by.get(term, term)
+        case For(var, source, body):
+            source = retyped(source, by)
+            x = Var(var.name, type_of(source).key)
+            return For(x, source, retyped(_renamed(body, {var: x}), by))
+        case Let(var, bound, body):
+            bound = retyped(bound, by)
+            x = Var(var.name, type_of(bound))
+            return Let(x, bound, retyped(_renamed(body, {var: x}), by))
+        case Each(key, value, source, body):
+            source = retyped(source, by)
+            t = type_of(source)
+            k, v = Var(key.name, t.key), Var(value.name, t.value)
+            return Each(k, v, source, retyped(_renamed(body, {key: k, value: v}), by))
+        case _:
+            return rebuild(term, tuple(retyped(c, by) for c in children(term)))
+
+
+def _renamed(body: Term, by: dict[Var, Var]) -> Term:
+    return substitute(body, {old: new for old, new in by.items() if old != new})
+
+
+def as_lists(t: Type) -> KeyType:
+    """A row type in which arrays are values that are kept whole."""
+    match t:
+        case Boxed(MapType(key, _)):
+            return ListType(as_lists(key))
+        case RecordType(fields):
+            return RecordType(tuple((n, as_lists(f)) for n, f in fields))
+        case _:
+            return t  # type: ignore[return-value]
+
+
+# --- rules --------------------------------------------------------------------------------------------------------
+
+
+def unbox_case(term: Term) -> Term | None:
+    """unbox(case when c then a else b) = [c] · unbox(a) + [not c] · unbox(b), and unbox(NULL) is empty."""
+    match term:
+        case Unbox(Call("case", (condition, a, b))) if isinstance(type_of(a), Boxed):
+            other = Call("not", (Call("coalesce", (condition, Const(False, BOOLEAN))),))
+            return Add((Times((Pred(condition), Unbox(a))), Times((Pred(other), Unbox(b)))))
+        case Unbox(Const(None, Boxed())):
+            return Zero(type_of(term))
+    return None
+
+
+def null_of_box(term: Term) -> Term | None:
+    """A bag that is built is not NULL; one that is chosen is NULL where the choice is."""
+    match term:
+        case Call("is_null" | "is_not_null" as test, (Box(_),)):
+            return Const(test == "is_not_null", BOOLEAN)
+        case Call("is_null" | "is_not_null" as test, (Call("case", (c, a, b)),)) if isinstance(
+            type_of(a), Boxed
+        ):
+            return Call("case", (c, Call(test, (a,)), Call(test, (b,))))
+    return None
+
+
+def apply_for(term: Term) -> Term | None:
+    """(for x in a collect b) @ e = for x in a collect (b @ e), and the same through each, let and factors."""
+    match term:
+        case Apply(For() | Each() | Let() as f, e) if isinstance(type_of(f), MapType):
+            bound = apart(f, {x.name for x in free(e)})
+            *outer, body = children(bound)
+            return rebuild(bound, (*outer, Apply(body, e)))
+        case Apply(Times(factors), e):
+            maps = [f for f in factors if isinstance(type_of(f), MapType)]
+            if len(maps) == 1:
+                return Times(tuple(Apply(f, e) if f is maps[0] else f for f in factors))
+    return None
+
+
+def apply_sng(term: Term) -> Term | None:
+    """{k ↦ r} @ e = [k = e] · r, where NULL is equal to NULL."""
+    match term:
+        case Apply(Sng(key, value), e):
+            same = [Pred(Call("<=>", pair)) for pair in zip(cells(key), cells(e), strict=True)]
+            return Times((*same, value)) if same else value
+    return None
+
+
+def each_read(term: Term) -> Term | None:
+    """each k ↦ v in m collect s: components of m that s does not read are left out."""
+    match term:
+        case Each(key, value, source, body) if isinstance(value.type, ProductType):
+            names = [n for n, _ in value.type.fields]
+            reads = {t.name for t in subterms(body) if isinstance(t, Field) and t.term == value}
+            kept = [n for n in names if n in reads] or names[:1]
+            if kept == names or _reads_whole(body, value):
+                return None
+            less = _with_values(source, kept)
+            if less is None:
+                return None
+            v = Var(value.name, type_of(less).value)
+            fields: dict[Term, Term] = {Field(value, n): Field(v, n) for n in kept}
+            return Each(key, v, less, replaced(body, fields))
+    return None
+
+
+def _reads_whole(body: Term, value: Var) -> bool:
+    if isinstance(body, Field) and body.term == value:
+        return False
+    return body == value or any(_reads_whole(c, value) for c in children(body))
+
+
+def _with_values(term: Term, kept: Sequence[str]) -> Term | None:
+    """A map of records with some of their components; None if they are not written out."""
+    match term:
+        case For() | Let() | Each():
+            *outer, body = children(term)
+            less = _with_values(body, kept)
+            return None if less is None else rebuild(term, (*outer, less))
+        case Add(terms) | Times(terms):
+            made = [_with_values(t, kept) if isinstance(type_of(t), MapType) else t for t in terms]
+            return None if None in made else rebuild(term, tuple(t for t in made if t is not None))
+        case Neg(inner):
+            less = _with_values(inner, kept)
+            return None if less is None else Neg(less)
+        case Sng(key, Record(fields)):
+            return Sng(key, Record(tuple((n, t) for n, t in fields if n in kept)))
+        case _:
+            return None
+
+
+OPENED = (*SIMPLIFY, *NORMALIZE, unbox_case, null_of_box)
+LOOKED_UP = (*SIMPLIFY, *NORMALIZE, apply_for, apply_sng, each_read)
+
+
+def opened(term: Term) -> Term:
+    """The normal form, in which a bag that is built and read at once is no bag."""
+    return rewrite(term, OPENED)
