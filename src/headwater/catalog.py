@@ -6,7 +6,9 @@ order in which the views were defined, and must come out with the maps that are 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from headwater.calculus.parse import parse, parse_type
@@ -15,6 +17,7 @@ from headwater.calculus.text import show
 from headwater.calculus.types import INT, MapType, RecordType, bag, has_box
 from headwater.compiler.materialize import map_of
 from headwater.compiler.program import Map
+from headwater.compiler.sources import SourcePart, rows_of, source_parts
 from headwater.compiler.strata import Compiler
 from headwater.errors import StateError
 from headwater.language.functions import DEFINED
@@ -47,6 +50,36 @@ class SourceDef:
     @property
     def type(self) -> MapType:
         return bag(self.row)
+
+    @cached_property
+    def parts(self) -> list[SourcePart]:
+        """The relations that it is kept in: its rows, and the arrays that have an owner."""
+        return source_parts(self.name, self.row, self.key)
+
+    @property
+    def nested(self) -> bool:
+        """Whether rows are kept apart from their arrays."""
+        return len(self.parts) > 1
+
+    @property
+    def relations(self) -> dict[str, RecordType]:
+        """The relations by name, with their rows; arrays that are kept whole stay bags to queries."""
+        return {p.name: p.row for p in self.parts} if self.nested else {self.name: self.row}
+
+    @cached_property
+    def maps(self) -> dict[str, Map]:
+        """The map that holds the rows of each relation."""
+        return {p.name: part_map(self, p) for p in self.parts}
+
+    @property
+    def all_maps(self) -> list[Map]:
+        """Everything that is kept of its rows."""
+        return [*self.maps.values(), *self.keys.values()]
+
+    @cached_property
+    def keys(self) -> dict[str, Map]:
+        """The maps that have the keys of inner rows, by relation; those of top rows are in their own map."""
+        return {p.name: key_map(p) for p in self.parts if p.key and p.above is not None}
 
 
 @dataclass(frozen=True)
@@ -95,6 +128,10 @@ class Catalog:
         out.views = dict(sorted(out.views.items(), key=lambda v: v[1].place))
         return out
 
+    def owning(self, relation: str) -> SourceDef:
+        """The source that has a relation: itself, or that of the rows an array is in."""
+        return self.sources[relation.partition(".")[0]]
+
     def schemas(self) -> dict[str, MapType]:
         """What queries may read."""
         return {
@@ -104,17 +141,19 @@ class Catalog:
 
     def compiled(self) -> Compiler:
         """The program of all views."""
-        static = [s.name for s in self.sources.values() if s.static]
-        whole = {
-            Rel(n, s.type): Rel(n, bag(as_lists(s.row)))
-            for n, s in self.sources.items()
+        sources = self.sources.values()
+        static = [n for s in sources if s.static for n in s.relations]
+        inputs: dict[Rel, Term] = {
+            Rel(s.name, s.type): rows_of(s.parts) if s.nested else Rel(s.name, bag(as_lists(s.row)))
+            for s in sources
             if has_box(s.row)
         }
-        compiler = Compiler({n: s.row for n, s in self.sources.items()}, static, whole)
-        for source in self.sources.values():
+        rows = {n: row for s in sources for n, row in s.relations.items()}
+        compiler = Compiler(rows, static, inputs)
+        for source in sources:
             if source.retain:
-                kept = source_map(source)
-                compiler.program.maps[kept.name] = kept
+                for kept in source.all_maps:
+                    compiler.program.maps[kept.name] = kept
         known: dict[str, MapType] = {n: s.type for n, s in self.sources.items()}
         for view in self.views.values():
             compiler.view(view.name, parse(view.term, known), view.kept, view.key)
@@ -157,17 +196,30 @@ class Catalog:
         return out
 
 
-def source_map(source: SourceDef) -> Map:
-    """The map that holds a source's rows: looked up by its key, or by the whole row."""
-    row = source.row
-    x = Var("x0", row)
-    cells = Record(tuple((n, Field(x, n)) for n, _ in row.fields))
-    term = For(x, Rel(source.name, source.type), Sng(cells, Num(1, INT)))
+def part_map(source: SourceDef, part: SourcePart) -> Map:
+    """The map that holds the rows of a relation: looked up by owner or key, or by the whole row."""
+    row = part.row if source.nested else source.row
     names = [n for n, _ in row.fields]
-    low = {k.lower() for k in source.key}
-    by = [i for i, n in enumerate(names) if n.lower() in low] if source.key else range(len(names))
-    note = f"the rows of {source.name}"
+    low = {k.lower() for k in part.owner or part.key}
+    by = [i for i, n in enumerate(names) if n.lower() in low] if low else range(len(names))
+    term = _selected(part.name, row, names)
+    note = f"the rows of {part.name}"
     return map_of(term, list(by), None, "change", (), (), note, "source", None, names)
+
+
+def key_map(part: SourcePart) -> Map:
+    """The map that has the keys of inner rows, and which of their arrays are there."""
+    names = [*part.key, *part.marks]
+    term = _selected(part.name, part.row, names)
+    by = list(range(len(part.key)))
+    note = f"the keys of {part.name}"
+    return map_of(term, by, None, "change", (), (), note, "source")
+
+
+def _selected(name: str, row: RecordType, names: Sequence[str]) -> Term:
+    x = Var("x0", row)
+    cells = Record(tuple((n, Field(x, n)) for n in names))
+    return For(x, Rel(name, bag(row)), Sng(cells, Num(1, INT)))
 
 
 def ddl_of(row: RecordType) -> str:

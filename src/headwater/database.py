@@ -34,17 +34,18 @@ from headwater.catalog import (
     ddl_of,
     facts_of,
     functions_of,
-    source_map,
     text_of,
 )
 from headwater.compiler.materialize import key_fields
 from headwater.compiler.program import WEIGHT, View
+from headwater.compiler.sources import source_parts
 from headwater.compiler.strata import STRATEGIES, Compiler
 from headwater.engine import read
 from headwater.engine.answers import consolidated, merge
 from headwater.engine.backfill import Backfill
 from headwater.engine.deletes import checked_deletes
 from headwater.engine.increment import Increment
+from headwater.engine.owners import Owners, apart
 from headwater.engine.pieces import whole
 from headwater.engine.session import Counts, Session, telling
 from headwater.engine.spec import spec_of
@@ -231,7 +232,8 @@ class Database(Readable):
             fact, value = facts_of(made)
             commit.set(fact, value)
             if retain:
-                commit.create(spec_of(source_map(made)))
+                for m in made.all_maps:
+                    commit.create(spec_of(m))
         return Source(self, name)
 
     def _check_name(self, name: str) -> None:
@@ -253,12 +255,7 @@ class Database(Readable):
             raise QueryError(
                 f"the column name `{reserved[0]}` has a meaning already", hint="take another"
             )
-        unknown = [k for k in key if k.lower() not in {n.lower() for n in names}]
-        if unknown:
-            raise UnknownName(
-                f"the key `{unknown[0]}` is no column of `{name}`",
-                hint=f"columns: {', '.join(names)}",
-            )
+        source_parts(name, row, key)  # says what is wrong with the key
 
     def view(
         self,
@@ -371,7 +368,7 @@ class Database(Readable):
         self._writing(stale=True)
         catalog = self.catalog.chosen_again()
         compiler = catalog.compiled()
-        sources = {source_map(s).name for s in catalog.sources.values()}
+        sources = {m.name for s in catalog.sources.values() for m in s.all_maps}
         with self._commit("rebuild") as commit:
             for made in catalog.views.values():
                 commit.set(*facts_of(made))
@@ -409,16 +406,18 @@ class Database(Readable):
             )
         self.session.counts = counts = Counts()
         staged: dict[str, Change] = {}
+        rows: dict[str, int] = {}
         try:
             for n, given in changes.items():
-                staged[n] = self._stage(n, given)
+                for relation, change in self._stage(n, given, rows).items():
+                    known = staged.get(relation)
+                    staged[relation] = change if known is None else known.with_rows(change)
             with self._commit("apply", id) as commit:
                 working = self._working(commit, self.compiler)
                 ignored = self._carry(working, dict(staged))
                 size = self._add(commit, working)
-                rows = {n: s.rows for n, s in staged.items()}
-                for n in rows:
-                    if not self.catalog.sources[n].retain and rows[n]:
+                for n, s in staged.items():
+                    if not self.catalog.owning(n).retain and s.rows:
                         commit.set(f"{SEEN}{n}", True)
                 if id is not None:
                     fact = {"version": commit.base.number + 1, "rows": rows}
@@ -442,25 +441,51 @@ class Database(Readable):
             database=self,
         )
 
-    def _stage(self, name: str, given: Any) -> Change:
-        if name not in self.catalog.sources:
-            what = (
-                "is a view; changes are applied to sources"
-                if name in self.catalog.views
-                else "is unknown"
-            )
-            raise UnknownName(
-                f"`{name}` {what}", hint=f"sources: {', '.join(self.sources) or 'none'}"
-            )
-        source = self.catalog.sources[name]
-        readers = self.catalog.readers(name) if source.static else []
+    def _stage(self, name: str, given: Any, rows: dict[str, int]) -> dict[str, Change]:
+        """The changes of relations that a change of a source is, or of an array in its rows; `rows` counts as given."""
+        source = self._changing(name)
+        readers = self.catalog.readers(source.name) if source.static else []
         if readers:
             raise BadChange(
                 f"`{name}` is static, and the view `{readers[0]}` reads it",
                 hint="declare it without static=True, or fill it before the first view",
             )
-        session = self.session
-        return stage(name, source.row, given, self.path, session.counts, session.zone)
+        number = [p.name.lower() for p in source.parts].index(name.lower())
+        part, session = source.parts[number], self.session
+        row = part.given if source.nested else source.row
+        staged = stage(name, row, given, self.path, session.counts, session.zone)
+        rows[name] = staged.rows
+        if not source.nested:
+            return {source.name: staged}
+        try:
+            return apart(source.parts, number, staged, self.path)
+        finally:
+            for f in staged.files:
+                (self.path / f).unlink(missing_ok=True)
+
+    def _changing(self, name: str) -> SourceDef:
+        """The source that a change is given for, by its name or by the path of an array in its rows."""
+        sources = self.catalog.sources
+        head, dot, _ = name.partition(".")
+        source = sources.get(head)
+        if source is not None and (
+            not dot or name.lower() in {p.name.lower() for p in source.parts}
+        ):
+            return source
+        if source is not None:
+            inner = [p.name for p in source.parts[1:]]
+            raise UnknownName(
+                f"`{name}` is no array of `{head}` that can be changed by itself",
+                hint=f"arrays that can: {', '.join(inner)}"
+                if inner
+                else "declare the source with key=..., so that inner rows have an owner",
+            )
+        what = (
+            "is a view; changes are applied to sources"
+            if name in self.catalog.views
+            else "is unknown"
+        )
+        raise UnknownName(f"`{name}` {what}", hint=f"sources: {', '.join(self.sources) or 'none'}")
 
     def _small(self) -> int:
         """Changes of so many rows are carried through here and not on Spark."""
@@ -472,14 +497,20 @@ class Database(Readable):
             self._register(view)
         ignored: dict[str, int] = {}
         with self._telling():
+            tables: dict[str, pa.Table] = {}
             for n, change in staged.items():
-                source = self.catalog.sources[n]
+                source = self.catalog.owning(n)
                 if source.retain:
-                    rows = whole(change, self.path, working)
-                    held = source_map(source)
+                    tables[n] = whole(change, self.path, working)
                     staged[n], ignored[n] = checked_deletes(
-                        n, held, change, rows, working, source.strict
+                        n, source.maps[n], change, tables[n], working, source.strict
                     )
+                    if staged[n] is not change:
+                        tables[n] = whole(staged[n], self.path, working)
+            for source in self.catalog.sources.values():
+                mine = {n: t for n, t in tables.items() if n in source.maps}
+                if source.nested and mine:
+                    Owners(source.parts, mine, source.maps, source.keys, working).check()
             increment = Increment(self.compiler, working, self.session, self.path, self._small())
             # Here a round costs little and terms of two changes cost most; on Spark a round is a job.
             total = sum(c.rows for c in staged.values())

@@ -180,6 +180,10 @@ class DeletesMissingRows(BadChange):
     """A deletion of rows that are not there, of which one is shown; `strict=False` would ignore and count them."""
 
 
+class MissingOwner(BadChange):
+    """Inner rows without the row that they belong to, or whose array is NULL; which, and what to do."""
+
+
 class NotRetained(HeadwaterError):
     """A check, recomputation or late view that needs the rows of a source declared with `retain=False`."""
 

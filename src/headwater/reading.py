@@ -17,8 +17,8 @@ from pyspark.sql import DataFrame
 from headwater.calculus.terms import Node, Term, relations
 from headwater.calculus.text import show as text_of
 from headwater.calculus.types import MapType, RecordType
-from headwater.catalog import Catalog, SourceDef, ViewDef, source_map
-from headwater.compiler.program import WEIGHT, View
+from headwater.catalog import Catalog, SourceDef, ViewDef
+from headwater.compiler.program import WEIGHT, Part, View
 from headwater.compiler.strata import Compiler
 from headwater.drawing import Explanation
 from headwater.engine import nested, read
@@ -273,8 +273,7 @@ class Readable:
 
     def _rows_frame(self, working: Working, catalog: Catalog, name: str) -> Callable[[], DataFrame]:
         view = source_view(catalog.sources[name])
-        assert view.map is not None
-        if sum(r.rows for r in working.now(view.map.name).refs) <= READ_HERE:
+        if sum(r.rows for m in view.maps for r in working.now(m.name).refs) <= READ_HERE:
             return lambda: self.session.frame(read.repeated(self._rows(working, catalog, name)))
         cluster = Cluster(working, self.session, self.path)
         return lambda: cluster.frame(self.compiler.program, view, ours=True)
@@ -324,5 +323,11 @@ def stale_maps() -> StateError:
 
 def source_view(source: SourceDef) -> View:
     """A source seen as a view of its rows."""
-    m = source_map(source)
-    return View(source.name, m.term, source.row, "source", None, m)
+    m = source.maps[source.name]
+    if not source.nested:
+        return View(source.name, m.term, source.row, "source", None, m)
+    parts = tuple(
+        Part(p.path, source.maps[p.name], p.row.fields, p.owner, p.shape, p.element, p.above)
+        for p in source.parts
+    )
+    return View(source.name, m.term, source.row, "source", None, None, parts)

@@ -21,8 +21,7 @@ from headwater.engine.answers import consolidated
 from headwater.engine.types import arrow_type
 from headwater.engine.working import Working
 from headwater.state.arrangement import INDEX, Arrangement
-from headwater.state.hashing import hash_keys
-from headwater.state.keys import all_parts, boundaries, canonical, sort_order
+from headwater.state.hashing import hash_keys, places
 from headwater.state.run import LEAST, MOST, column
 
 TOP = "row"
@@ -222,16 +221,9 @@ def _of_labels(part: Part, rows: pa.Table, labels: pa.Table) -> pa.Table:
     """The rows that have one of some labels."""
     if not rows.num_rows or not labels.num_rows:
         return rows.slice(0, 0)
-    both = pa.concat_tables([labels, rows.select(list(part.label))])
-    keys = [canonical(column(both, n)) for n in part.label]
-    h, flat = hash_keys(keys, both.num_rows), all_parts(keys)
-    order = sort_order(h, flat)
-    starts = boundaries(h[order], [p.take(pa.array(order)) for p in flat])
-    group = np.zeros(both.num_rows, np.int64)
-    group[order] = np.searchsorted(starts, np.arange(both.num_rows), side="right") - 1
-    wanted = np.zeros(len(starts), np.bool_)
-    wanted[group[: labels.num_rows]] = True
-    return rows.filter(pa.array(wanted[group[labels.num_rows :]]))
+    names = part.label
+    found = places([column(labels, n) for n in names], [column(rows, n) for n in names])
+    return rows.filter(pa.array(found >= 0))
 
 
 def _labels_in(shape: Shape, rows: pa.Table) -> Iterator[tuple[int, pa.Table]]:

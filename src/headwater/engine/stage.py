@@ -57,6 +57,15 @@ class Change:
         """A table as a change."""
         return Change((table,), rows=table.num_rows)
 
+    def with_rows(self, other: Change) -> Change:
+        """Both changes as one."""
+        return Change(
+            (*self.tables, *other.tables),
+            (*self.files, *other.files),
+            (*self.ranges, *other.ranges),
+            self.rows + other.rows,
+        )
+
 
 def read_file(path: Path) -> pa.Table:
     """A staged file, mapped."""

@@ -96,8 +96,18 @@ def as_lists(t: Type) -> KeyType:
 
 
 def unbox_case(term: Term) -> Term | None:
-    """unbox(case when c then a else b) = [c] · unbox(a) + [not c] · unbox(b), and unbox(NULL) is empty."""
+    """unbox(case when c then a else b) = [c] · unbox(a) + [not c] · unbox(b), and unbox(NULL) is empty.
+
+    An array of a source that is NULL has no rows, so there the choice needs no condition.
+    """
     match term:
+        case Unbox(
+            Call(
+                "case",
+                (Call("is_not_null", (Field(),)), Box(For(_, Rel(name)) as rows), Const(None)),
+            )
+        ) if "." in name:
+            return rows
         case Unbox(Call("case", (condition, a, b))) if isinstance(type_of(a), Boxed):
             other = Call("not", (Call("coalesce", (condition, Const(False, BOOLEAN))),))
             return Add((Times((Pred(condition), Unbox(a))), Times((Pred(other), Unbox(b)))))

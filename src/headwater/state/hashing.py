@@ -17,7 +17,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from headwater.state.keys import Ints, canonical, expand, row_bytes
+from headwater.state.keys import (
+    Ints,
+    all_parts,
+    boundaries,
+    canonical,
+    expand,
+    row_bytes,
+    sort_order,
+)
 
 Words = np.ndarray[Any, np.dtype[np.uint64]]
 
@@ -216,3 +224,21 @@ def _buffer(
     if buffer is None or buffer.size == 0:
         return np.zeros(count, dtype)
     return np.frombuffer(buffer, dtype, count, column.offset * per_value * dtype.itemsize)
+
+
+def places(left: list[pa.Array], right: list[pa.Array]) -> Ints:
+    """Where each key on the right is among the different keys on the left; -1 if it is not there."""
+    n = len(left[0])
+    columns = [
+        canonical(pa.concat_arrays([a, b.cast(a.type)])) for a, b in zip(left, right, strict=True)
+    ]
+    total = len(columns[0])
+    h, flat = np.asarray(hash_keys(columns, total)), all_parts(columns)
+    order = sort_order(h, flat)
+    rows = pa.array(order)
+    starts = boundaries(h[order], [p.take(rows) for p in flat])
+    group = np.zeros(total, np.int64)
+    group[order] = np.searchsorted(starts, np.arange(total), side="right") - 1
+    holder = np.full(len(starts), -1, np.int64)
+    holder[group[:n]] = np.arange(n)
+    return holder[group[n:]]
