@@ -44,6 +44,10 @@ def _element(t: Type, _: tuple[Any, ...]) -> Type | None:
     return t.key if isinstance(t, MapType) and t.value == INT and isinstance(t.key, Base) else None
 
 
+def _any_element(t: Type, _: tuple[Any, ...]) -> Type | None:
+    return t.key if isinstance(t, MapType) and t.value == INT else None
+
+
 def _ordered(t: Type, params: tuple[Any, ...]) -> Type | None:
     match t:
         case MapType(RecordType((("order", RecordType(columns)), ("row", row))), value):
@@ -211,7 +215,7 @@ def listagg(params: tuple[Any, ...], rows: RingMap) -> str | None:
 ANSWERS = {
     "min": AnswerFunction("min", _element, smallest, "a bag of scalars"),
     "max": AnswerFunction("max", _element, largest, "a bag of scalars"),
-    "single": AnswerFunction("single", _element, single, "a bag of scalars"),
+    "single": AnswerFunction("single", _any_element, single, "a bag of rows"),
     "first": AnswerFunction("first", _ordered, first, "a bag of {order: {...}, row: ...}"),
     "window": AnswerFunction("window", _windowed, window, "a bag of {order: {...}, row: {...}}"),
     "percentile": AnswerFunction("percentile", _numbers, percentile, "a bag of numbers"),

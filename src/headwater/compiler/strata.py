@@ -39,10 +39,10 @@ from headwater.compiler.materialize import (
 )
 from headwater.compiler.nesting import nested_parts
 from headwater.compiler.program import Map, Program, View
-from headwater.errors import NotIncremental, NotShreddable, TypeMismatch
+from headwater.errors import IllTyped, NotIncremental, NotShreddable
 from headwater.rules.failures import failing, lenient, may_fail
 from headwater.rules.monoid import Monomial
-from headwater.rules.opening import opened, retyped
+from headwater.rules.opening import opened, retyped, without_order
 from headwater.rules.subqueries import Subqueries
 
 DIVIDES = "rows that divide by zero"
@@ -118,16 +118,18 @@ class Compiler:
             return self._incremental(name, whole, row, strategy)
         try:
             term = opened(retyped(whole, read))
+            without_order(term)
             if not has_box(type_of(term)) and not shredded:
                 return self._incremental(name, whole, row, strategy)
             if not has_box(type_of(term)):
                 return replace(self._incremental(name, term, row, strategy), term=whole)
             parts = nested_parts(self, name, term, key)
-        except (NotShreddable, TypeMismatch) as e:
+        except (NotShreddable, IllTyped) as e:
             if shredded:
+                what = e.what if len(e.what) < 200 else f"{e.what[:200]}..."
                 raise NotIncremental(
                     "NESTED",
-                    f"{e.what} (rows of `{shredded[0]}` are kept apart from their inner rows)",
+                    f"{what}\n(the arrays of `{shredded[0]}` are kept as rows of their own)",
                     hint=e.hint or "read inner rows with a loop or explode, and compare keys",
                 ) from e
             return self._incremental(name, whole, row, strategy)

@@ -34,7 +34,7 @@ from headwater.compiler.program import (
 )
 from headwater.engine.answers import answer_steps, components, keep_answers, merge, signed
 from headwater.engine.pieces import Piece, pieces_of
-from headwater.engine.read import repeated, row_schema, scan_components, view_rows
+from headwater.engine.read import repeated, row_schema, scan, scan_components
 from headwater.engine.rows import Hop, emit, hashed, in_arrow, segments, start, step
 from headwater.engine.session import Session, in_sql, plain, quoted, telling
 from headwater.engine.stage import Change
@@ -305,17 +305,18 @@ class Cluster:
         bounds = [int(b) for b in np.linspace(LEAST, MOST - 1, parts + 1)[1:-1]]
         cuts = [LEAST, *bounds, MOST]
         numbers = spark.range(0, parts, 1, parts)
-        if view.map is not None:
-            m = slim_map(view.map)
-            slim_view = replace(view, term=NO_TERM, map=m)
+        if view.map is not None or view.parts:
+            known_view = slim_view(view)
             shape = plain(row_schema(view).empty_table()).schema
             schema = shape.remove(len(shape) - 1)
 
             def scanning(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
                 working = task.working()
                 for i in _numbers(batches):
-                    for table in working.now(m.name).scan(cuts[i], cuts[i + 1]):
-                        yield from _batches(repeated(view_rows(slim_view, m, table)), schema)
+                    for table in scan(
+                        Program(), known_view, working, in_arrow, cuts[i], cuts[i + 1]
+                    ):
+                        yield from _batches(repeated(table), schema)
 
             return numbers.mapInArrow(scanning, from_arrow_schema(schema))
         stratum = program.strata[view.stratum or ""]
@@ -464,6 +465,13 @@ def _typed(steps: Sequence[Bind | Filter], table: pa.Table) -> pa.Table:
 def slim_map(m: Map) -> Map:
     """A map without its term, which tasks do not read."""
     return replace(m, term=NO_TERM)
+
+
+def slim_view(view: View) -> View:
+    """A view without terms, for a task."""
+    parts = tuple(replace(p, map=slim_map(p.map), owners=None) for p in view.parts)
+    m = slim_map(view.map) if view.map else None
+    return replace(view, term=NO_TERM, map=m, parts=parts)
 
 
 def slim_stratum(s: Stratum) -> Stratum:

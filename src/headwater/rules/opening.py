@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from headwater.calculus.check import type_of
+from headwater.calculus.scalars import SPARK_TEXT
 from headwater.calculus.terms import (
     Add,
     Apply,
@@ -33,6 +34,7 @@ from headwater.calculus.terms import (
     children,
     free,
     rebuild,
+    relations,
     replaced,
     substitute,
     subterms,
@@ -46,7 +48,9 @@ from headwater.calculus.types import (
     ProductType,
     RecordType,
     Type,
+    has_box,
 )
+from headwater.errors import NotIncremental
 from headwater.rules.keyed import cells
 from headwater.rules.normalize import NORMALIZE
 from headwater.rules.rewrite import rewrite
@@ -201,3 +205,33 @@ LOOKED_UP = (*SIMPLIFY, *NORMALIZE, apply_for, apply_sng, each_read)
 def opened(term: Term) -> Term:
     """The normal form, in which a bag that is built and read at once is no bag."""
     return rewrite(term, OPENED)
+
+
+ANY_ORDER = {"is_null", "is_not_null", "case", "coalesce"}
+ANY_ORDER_IN_SPARK = {
+    *("cardinality", "size", "array_size", "exists", "forall", "array_contains"),
+    *("array_max", "array_min", "sort_array", "array_sort"),
+}
+"""Functions of arrays whose value does not depend on the order of the elements."""
+
+
+def without_order(term: Term) -> None:
+    """Raises where the order of an array matters that is kept as rows of its own: they have none."""
+    for t in subterms(term):
+        if not isinstance(t, Call) or t.function in ANY_ORDER:
+            continue
+        name = t.function.removeprefix(SPARK_TEXT)
+        if (
+            t.function.startswith(SPARK_TEXT)
+            and name.partition("(")[0].lower() in ANY_ORDER_IN_SPARK
+        ):
+            continue
+        rows = [
+            r.name for a in t.args if has_box(type_of(a)) for r in relations(a) if "." in r.name
+        ]
+        if rows:
+            raise NotIncremental(
+                "ARRAY_ORDER",
+                f"`{name}` reads the array `{rows[0]}` in its order, and it is kept as rows without one",
+                hint="keep the position as a field of the elements, or declare the source without a key",
+            )

@@ -120,6 +120,7 @@ class _Bag:
     """The contents of one kind of inner bag in the making: over `params`, and by key once that is known."""
 
     path: str
+    index: str
     params: tuple[Var, ...]
     term: Term
     shape: Shape
@@ -218,8 +219,8 @@ class _Parts:
     def _tag(self, label: Term, variants: Sequence[Variant]) -> Term:
         match label:
             case Label(index):
-                numbers = [self._index(v.part) for v in variants]
-                return Const(numbers.index(index), BIGINT)
+                kinds = [self.bags[v.part].index for v in variants]
+                return Const(kinds.index(index), BIGINT)
             case Call("case", (condition, a, b)):
                 return Call("case", (condition, self._tag(a, variants), self._tag(b, variants)))
             case Const(None):
@@ -229,7 +230,7 @@ class _Parts:
     def _value(self, label: Term, bag: _Bag, place: int) -> Term:
         match label:
             case Label(index, args):
-                if index != self._index(self.bags.index(bag)):
+                if index != bag.index:
                     return Const(None, type_of(bag.keys[place]))
                 return tidy(substitute(bag.keys[place], dict(zip(bag.params, args, strict=True))))
             case Call("case", (condition, a, b)):
@@ -239,9 +240,6 @@ class _Parts:
             case Const(None):
                 return Const(None, type_of(bag.keys[place]))
         raise _unread(label)
-
-    def _index(self, number: int) -> str:
-        return next(d.index for (_, d), n in self.known.items() if n == number)
 
     # --- inner bags -----------------------------------------------------------------------------------------------
 
@@ -260,7 +258,8 @@ class _Parts:
             read = keyed.keys if keyed else list(dict.fromkeys(columns_of(term, params)))
             self.known[at] = len(self.bags)
             parts = keyed.parts if keyed else None
-            self.bags.append(_Bag(path, dictionary.params, term, shape, read, parts))
+            made = _Bag(path, dictionary.index, dictionary.params, term, shape, read, parts)
+            self.bags.append(made)
         return self.known[at]
 
     def _closed(

@@ -7,13 +7,15 @@ rows with no match beside a row of NULLs, where no match is ¬ of the count of m
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
 from headwater.calculus.check import type_of
+from headwater.calculus.scalars import SPARK_TEXT
 from headwater.calculus.terms import (
     Add,
+    Call,
     Const,
     Field,
     For,
@@ -29,7 +31,7 @@ from headwater.calculus.terms import (
     Unbox,
     Var,
 )
-from headwater.calculus.types import Boxed, MapType, RecordType
+from headwater.calculus.types import INTEGER, Boxed, KeyType, MapType, RecordType, bag
 from headwater.errors import QueryError, TypeMismatch, UnknownName
 from headwater.language.build import ONE
 from headwater.language.schema import sql_name
@@ -180,8 +182,8 @@ class FromClause:
         if side in ("RIGHT", "FULL"):
             parts.append(_alone(right, left, on, whole))
         joined: Term = Add(tuple(parts))
-        for name, bag in reversed(named):
-            joined = Let(name, bag, joined)
+        for name, matched in reversed(named):
+            joined = Let(name, matched, joined)
         row = Var(self.reader.fresh("j"), type_of(joined).key)
         return Rows(
             [(row, joined)],
@@ -295,8 +297,6 @@ class FromClause:
         outer = outer or bool(node.args.get("outer"))
         if isinstance(function, (exp.ExplodeOuter, exp.PosexplodeOuter)):
             outer = True
-        if isinstance(function, exp.Posexplode):
-            raise self.reader.no_positions(function)
         if not isinstance(function, (exp.Explode, exp.Inline)):
             raise self.reader.refuse(
                 "LATERAL_SUBQUERY",
@@ -309,7 +309,7 @@ class FromClause:
         columns = [c.name for c in alias.columns] if alias is not None else []
         array = Expressions(self.reader, Scope(rows, self.parent)).key(function.this)
         element = self.explode(rows, array, function, outer)
-        if isinstance(function, exp.Inline):
+        if isinstance(function, (exp.Inline, exp.Posexplode)):
             row = self._renamed(element, alias.columns if alias is not None else [], node)
         else:
             row = Record((((columns or ["col"])[0], element),))
@@ -325,6 +325,8 @@ class FromClause:
                 node,
                 hint="explode takes an array",
             )
+        if isinstance(node, exp.Posexplode):
+            array, t = with_places(array, t.content.key)
         element = Var(self.reader.fresh("e"), t.content.key)
         bag: Term = Unbox(array)
         if outer:
@@ -332,6 +334,14 @@ class FromClause:
             bag = Add((bag, Times((Not(Sum(bag)), nothing))))
         rows.atoms.append((element, bag))
         return element
+
+
+def with_places(array: Term, element: KeyType) -> tuple[Term, Any]:
+    """An array as one of its elements with their places, from 0."""
+    t = Boxed(bag(RecordType((("pos", INTEGER), ("col", element)))))
+    return Call(
+        f"{SPARK_TEXT}transform({{0}}, (x, i) -> struct(i AS pos, x AS col))", (array,), t
+    ), t
 
 
 def _remerged(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from headwater.calculus.terms import Record, Sng, Term, Times
+from headwater.calculus.terms import Field, Record, Sng, Term, Times
 from headwater.errors import QueryError, UnknownName
 from headwater.language.build import ONE
 from headwater.language.sql.aggregate import Grouping, aggregates
@@ -93,9 +93,9 @@ class Select:
         self.exploded: dict[int, Term] = {}
         for item in self.node.expressions:
             e = item.unalias()
-            if isinstance(e, exp.Explode) and not isinstance(e, exp.Posexplode):
+            if isinstance(e, exp.Explode):
                 array = Expressions(self.reader, self.scope).key(e.this)
-                outer = isinstance(e, exp.ExplodeOuter)
+                outer = isinstance(e, (exp.ExplodeOuter, exp.PosexplodeOuter))
                 clause = FromClause(self.reader, self.parent)
                 self.exploded[id(item)] = clause.explode(self.rows, array, e, outer)
 
@@ -105,7 +105,7 @@ class Select:
         for item in self.node.expressions:
             e = item.unalias()
             if id(item) in self.exploded:
-                out.append((item.alias or "col", self.exploded[id(item)]))
+                out.extend(_generated(item, e, self.exploded[id(item)]))
             elif isinstance(e, exp.Star):
                 out.extend(self._star(e, expressions))
             elif isinstance(e, exp.Column) and isinstance(e.this, exp.Star):
@@ -260,3 +260,11 @@ class Select:
         return self.reader.limited(
             self.node, directions, lambda: collect(Sng(ranked(keys, output), ONE)), plain
         )
+
+
+def _generated(item: exp.Expr, e: exp.Expr, element: Term) -> list[tuple[str, Term]]:
+    """The columns that a generator in the select list gives."""
+    if not isinstance(e, exp.Posexplode):
+        return [(item.alias or "col", element)]
+    names = [a.name for a in item.aliases] if isinstance(item, exp.Aliases) else ["pos", "col"]
+    return [(n, Field(element, f)) for n, f in zip(names, ("pos", "col"), strict=True)]
