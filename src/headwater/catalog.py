@@ -43,7 +43,7 @@ class SourceDef:
     format: str | None = None
     options: dict[str, str] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def row(self) -> RecordType:
         return columns(self.ddl)
 

@@ -14,9 +14,10 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from headwater.calculus.terms import Node, Term, relations
+from headwater.calculus.check import type_of
+from headwater.calculus.terms import Box, Each, Node, Num, Record, Sng, Term, Var, relations
 from headwater.calculus.text import show as text_of
-from headwater.calculus.types import MapType, RecordType
+from headwater.calculus.types import INT, MapType, RecordType
 from headwater.catalog import Catalog, SourceDef, ViewDef
 from headwater.compiler.program import WEIGHT, Part, View
 from headwater.compiler.strata import Compiler
@@ -304,8 +305,17 @@ def read_query(query: str | Query | Term, schemas: Any, ask: Ask) -> tuple[str, 
             f"the query is of type {type(query).__name__}",
             hint="give SQL, a function with @headwater.query, or a term",
         )
-    term = query.read(schemas) if isinstance(query, Query) else query
+    term = rows_with_values(query.read(schemas) if isinstance(query, Query) else query)
     return text_of(term), "term", term
+
+
+def rows_with_values(term: Term) -> Term:
+    """A map from keys to bags (value nesting) as rows of a key and its bag: the keys whose bags are not empty."""
+    t = type_of(term)
+    if not (isinstance(t, MapType) and isinstance(t.value, MapType)):
+        return term
+    k, v = Var("k", t.key), Var("v", t.value)
+    return Each(k, v, term, Sng(Record((("key", k), ("values", Box(v)))), Num(1, INT)))
 
 
 def has_maps(snapshot: Snapshot, compiler: Compiler) -> bool:

@@ -40,9 +40,10 @@ from headwater.compiler.materialize import (
 from headwater.compiler.nesting import nested_parts
 from headwater.compiler.program import Map, Program, View
 from headwater.errors import IllTyped, NotIncremental, NotShreddable
+from headwater.rules.disjunctions import joins
 from headwater.rules.failures import failing, lenient, may_fail
 from headwater.rules.monoid import Monomial
-from headwater.rules.opening import opened, retyped, without_order
+from headwater.rules.opening import as_lists, opened, retyped, without_order
 from headwater.rules.subqueries import Subqueries
 
 DIVIDES = "rows that divide by zero"
@@ -59,7 +60,11 @@ class Compiler:
         inputs: Mapping[Rel, Term] | None = None,
     ):
         self.program = Program()
-        self.inputs = dict(inputs or {})
+        self.inputs = dict(
+            {Rel(n, bag(t)): Rel(n, bag(as_lists(t))) for n, t in sources.items() if has_box(t)}
+            if inputs is None
+            else inputs
+        )
         """What inputs with arrays are compiled as: a nested source is a query over its flat parts."""
         self.relations = Relations(dict(sources), {n: 0 for n in sources}, set(static))
         self.maps = Materializer(self.program, self.relations)
@@ -148,7 +153,7 @@ class Compiler:
 
     def monomials(self, term: Term) -> list[tuple[int, Monomial]]:
         """A term as a sum of monomials over relations; divisions by zero among joined rows are counted beside."""
-        found = self.subqueries.monomials(term)
+        found = joins(self.subqueries.monomials(term))
         risky = [(sign, m) for sign, m in found if may_fail(m)]
         if not risky:
             return found

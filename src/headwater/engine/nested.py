@@ -345,16 +345,15 @@ def _text(part: Part, rows: pa.Table) -> pa.Array:
         text = _plain(cells)
         if pa.types.is_large_string(cells.type):
             escaped = pc.replace_substring(pc.replace_substring(cells, "\\", "\\\\"), "'", "\\'")
-            text = pc.binary_join_element_wise("'", escaped, "'", pa.scalar("", pa.large_string()))
-        values.append(pc.fill_null(text, "NULL"))
+            text = _joined("", "'", escaped, "'")
+        values.append(pc.fill_null(text, pa.scalar("NULL", pa.large_string())))
     kind = f"/{part.tagged[1]}" if part.tagged else ""
-    body = pc.binary_join_element_wise(*values, pa.scalar(", ", pa.large_string()))
-    return pc.binary_join_element_wise(
-        pa.scalar(f"{part.path}{kind}(", pa.large_string()),
-        body,
-        pa.scalar(")", pa.large_string()),
-        pa.scalar("", pa.large_string()),
-    )
+    return _joined("", f"{part.path}{kind}(", _joined(", ", *values), ")")
+
+
+def _joined(between: str, *pieces: pa.Array | str) -> pa.Array:
+    texts = [pa.scalar(p, pa.large_string()) if isinstance(p, str) else p for p in pieces]
+    return pc.binary_join_element_wise(*texts, pa.scalar(between, pa.large_string()))
 
 
 def _plain(cells: pa.Array) -> pa.Array:
