@@ -48,7 +48,7 @@ EXPONENT = 2.0
 PARTITIONS = 16
 DEFINED = ("q1", "q2", "q3")
 """The queries that are also defined as views: those that read no view."""
-RUNS = 2
+RUNS = {"small": 1, "ordinary": 1, "full": 3}
 STEPS = len(SETTINGS) * (len(QUERIES) + len(DEFINED))
 
 Tables = dict[str, pa.Table]
@@ -250,7 +250,7 @@ Found = dict[tuple[str, str], dict[str, Way]]
 
 
 def run(report: Report, scale: float, progress: Progress) -> None:
-    """All settings, queries and ways."""
+    """All settings, queries and ways, at a scale of the data."""
     spark = session()
     tasks = Tasks(spark)
     tables = generated(scale, ROOT / "build" / "tpch", COLUMNS)
@@ -262,7 +262,7 @@ def run(report: Report, scale: float, progress: Progress) -> None:
         percent = 0 if setting == FEW else float(setting.split()[0])
         given = few(plain) if setting == FEW else skewed(plain, percent, rng)
         with folder() as home:
-            evaluate(spark, tasks, given, home, setting, found, progress)
+            evaluate(spark, tasks, given, home, setting, found, progress, RUNS[report.scale])
             define(spark, tasks, given, home, setting, found, failed, progress)
     spark.stop()
     for (setting, name), ways in found.items():
@@ -291,6 +291,7 @@ def evaluate(
     setting: str,
     found: Found,
     progress: Progress,
+    runs: int,
 ) -> None:
     """Spark's nested plan and the flat parts, each query after those that it reads."""
     flat = {n: home / f"{n}.parquet" for n in SCHEMAS}
@@ -301,11 +302,11 @@ def evaluate(
         progress.step(f"{name} on Spark, {setting}", 0)
         before = [n for n in q.inputs if n in QUERIES]
         with readable(spark, {**flat, **{n: nested / n for n in before}}):
-            one = measured(spark, tasks, {nested / name: plan(name, SPARK)})
+            one = measured(spark, tasks, {nested / name: plan(name, SPARK)}, runs)
         parts = {table_of(n, p): shredded / table_of(n, p) for n in before for p in SHREDDED[n]}
         with readable(spark, {**flat, **parts}):
             texts = {shredded / table_of(name, p): text for p, text in SHREDDED[name].items()}
-            other = measured(spark, tasks, texts)
+            other = measured(spark, tasks, texts, runs)
         again = home / "again.parquet"
         with duckdb.connect() as con:
             con.sql(nested_again(con, name, shredded)).write_parquet(str(again))
@@ -316,7 +317,7 @@ def evaluate(
         progress.step("")
 
 
-def measured(spark: SparkSession, tasks: Tasks, texts: Mapping[Path, str]) -> Way:
+def measured(spark: SparkSession, tasks: Tasks, texts: Mapping[Path, str], runs: int) -> Way:
     """What some plans take together, after each wrote its answer once."""
     for at, text in texts.items():
         spark.sql(text).write.mode("overwrite").parquet(str(at))
@@ -327,7 +328,7 @@ def measured(spark: SparkSession, tasks: Tasks, texts: Mapping[Path, str]) -> Wa
             spark.sql(text).write.format("noop").mode("overwrite").save()
 
     seconds, ratios = [], []
-    for _ in range(RUNS):
+    for _ in range(runs):
         seconds.append(timed(again)[0])
         ratios.append(tasks.ratio())
     return Way(statistics.median(seconds), statistics.median(ratios))
