@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import headwater as hw
-from headwater.catalog import SourceDef, source_map
+from headwater.catalog import part_map
 from headwater.errors import NotIncremental, StateError
 from headwater.explain import maps_of
 
@@ -107,8 +107,7 @@ def test_maps_that_this_version_does_not_keep(
     import headwater.compiler.materialize as m  # to be changed, as a newer version would
 
     monkeypatch.setattr(m, "digest", lambda *parts: "new" + str(len("".join(parts))))
-    monkeypatch.setattr("headwater.catalog.source_map", old_source_map(source_map))
-    monkeypatch.setattr("headwater.database.source_map", old_source_map(source_map))
+    monkeypatch.setattr("headwater.catalog.part_map", old_part_map(part_map))
     with hw.open(tmp_path / "db") as db:
         for use in (lambda: db.table("v"), lambda: db.apply({"r": [(2,)]})):
             with pytest.raises(StateError, match=r"rebuild\(\)"):
@@ -117,16 +116,16 @@ def test_maps_that_this_version_does_not_keep(
         assert rows(db, "v") == [(1, 2)]
 
 
-def old_source_map(inner: Any) -> Any:
+def old_part_map(inner: Any) -> Any:
     """The rows of sources stay where they are."""
 
-    def found(source: SourceDef) -> Any:
+    def found(*given: Any) -> Any:
         import headwater.compiler.materialize as m  # as above
         from headwater.compiler.alpha import digest  # the real one
 
         changed, m.digest = m.digest, digest
         try:
-            return inner(source)
+            return inner(*given)
         finally:
             m.digest = changed
 

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # Property tests with the `fuzz` profile of tests/conftest.py, which reads FUZZ_EXAMPLES: the number
 # of examples for each law. Without it, rounds follow each other until a law fails or ^C.
-# Usage: tools/fuzz.sh [views]    (views: only random views on a database, which needs Spark)
+# Usage: tools/fuzz.sh [views|nested]    (only random views on a database: flat, which needs Spark, or nested)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 part=${1:-}
 
 round() {
-  if [ "$part" = views ]; then
-    .venv/bin/python -m pytest tests/test_views_fuzz.py --hypothesis-profile=fuzz
+  if [ -n "$part" ]; then
+    .venv/bin/python -m pytest "tests/test_${part}_fuzz.py" --hypothesis-profile=fuzz
   else
     .venv/bin/python -m pytest -n "${JOBS:-2}" -m "property and not spark" --hypothesis-profile=fuzz
   fi

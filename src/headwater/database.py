@@ -43,13 +43,10 @@ from headwater.compiler.strata import STRATEGIES, Compiler
 from headwater.engine import read
 from headwater.engine.answers import consolidated, merge
 from headwater.engine.backfill import Backfill
-from headwater.engine.deletes import checked_deletes
 from headwater.engine.increment import Increment
-from headwater.engine.owners import Owners, apart
-from headwater.engine.pieces import whole
 from headwater.engine.session import Counts, Session, telling
 from headwater.engine.spec import spec_of
-from headwater.engine.stage import FOLDER, Change, stage
+from headwater.engine.stage import FOLDER, Change
 from headwater.engine.working import Working
 from headwater.errors import (
     BadChange,
@@ -60,7 +57,6 @@ from headwater.errors import (
     NotIncremental,
     QueryError,
     StateError,
-    UnknownName,
 )
 from headwater.handles import Commit, Source, ViewHandle
 from headwater.language.comprehension import Query
@@ -68,6 +64,7 @@ from headwater.language.functions import DEFINED
 from headwater.language.schema import EXAMPLE, columns
 from headwater.language.sql.places import placed
 from headwater.reading import Readable, has_maps, read_query, stale_maps
+from headwater.staging import checked_change, staged_change
 from headwater.state.files import LocalFiles
 from headwater.state.run import column
 from headwater.state.store import Commit as StoreCommit
@@ -409,9 +406,9 @@ class Database(Readable):
         rows: dict[str, int] = {}
         try:
             for n, given in changes.items():
-                for relation, change in self._stage(n, given, rows).items():
-                    known = staged.get(relation)
-                    staged[relation] = change if known is None else known.with_rows(change)
+                made, rows[n] = staged_change(self.catalog, self.session, self.path, n, given)
+                for relation, change in made.items():
+                    staged[relation] = staged.get(relation, Change()).with_rows(change)
             with self._commit("apply", id) as commit:
                 working = self._working(commit, self.compiler)
                 ignored = self._carry(working, dict(staged))
@@ -441,52 +438,6 @@ class Database(Readable):
             database=self,
         )
 
-    def _stage(self, name: str, given: Any, rows: dict[str, int]) -> dict[str, Change]:
-        """The changes of relations that a change of a source is, or of an array in its rows; `rows` counts as given."""
-        source = self._changing(name)
-        readers = self.catalog.readers(source.name) if source.static else []
-        if readers:
-            raise BadChange(
-                f"`{name}` is static, and the view `{readers[0]}` reads it",
-                hint="declare it without static=True, or fill it before the first view",
-            )
-        number = [p.name.lower() for p in source.parts].index(name.lower())
-        part, session = source.parts[number], self.session
-        row = part.given if source.nested else source.row
-        staged = stage(name, row, given, self.path, session.counts, session.zone)
-        rows[name] = staged.rows
-        if not source.nested:
-            return {source.name: staged}
-        try:
-            return apart(source.parts, number, staged, self.path)
-        finally:
-            for f in staged.files:
-                (self.path / f).unlink(missing_ok=True)
-
-    def _changing(self, name: str) -> SourceDef:
-        """The source that a change is given for, by its name or by the path of an array in its rows."""
-        sources = self.catalog.sources
-        head, dot, _ = name.partition(".")
-        source = sources.get(head)
-        if source is not None and (
-            not dot or name.lower() in {p.name.lower() for p in source.parts}
-        ):
-            return source
-        if source is not None:
-            inner = [p.name for p in source.parts[1:]]
-            raise UnknownName(
-                f"`{name}` is no array of `{head}` that can be changed by itself",
-                hint=f"arrays that can: {', '.join(inner)}"
-                if inner
-                else "declare the source with key=..., so that inner rows have an owner",
-            )
-        what = (
-            "is a view; changes are applied to sources"
-            if name in self.catalog.views
-            else "is unknown"
-        )
-        raise UnknownName(f"`{name}` {what}", hint=f"sources: {', '.join(self.sources) or 'none'}")
-
     def _small(self) -> int:
         """Changes of so many rows are carried through here and not on Spark."""
         return {"driver": 1 << 62, "spark": 0}.get(self.execution, self.small)
@@ -495,22 +446,8 @@ class Database(Readable):
         """Carries staged changes through all maps; how many deletions were ignored."""
         for view in self.catalog.views.values():
             self._register(view)
-        ignored: dict[str, int] = {}
         with self._telling():
-            tables: dict[str, pa.Table] = {}
-            for n, change in staged.items():
-                source = self.catalog.owning(n)
-                if source.retain:
-                    tables[n] = whole(change, self.path, working)
-                    staged[n], ignored[n] = checked_deletes(
-                        n, source.maps[n], change, tables[n], working, source.strict
-                    )
-                    if staged[n] is not change:
-                        tables[n] = whole(staged[n], self.path, working)
-            for source in self.catalog.sources.values():
-                mine = {n: t for n, t in tables.items() if n in source.maps}
-                if source.nested and mine:
-                    Owners(source.parts, mine, source.maps, source.keys, working).check()
+            ignored = checked_change(self.catalog, self.path, staged, working)
             increment = Increment(self.compiler, working, self.session, self.path, self._small())
             # Here a round costs little and terms of two changes cost most; on Spark a round is a job.
             total = sum(c.rows for c in staged.values())

@@ -40,6 +40,13 @@ class Link:
     null_safe: bool
 
 
+def row_columns(var: Var) -> list[tuple[str, Term]]:
+    """The columns of a row by name; a row that is a scalar has one."""
+    if isinstance(var.type, RecordType):
+        return [(n, Field(var, n)) for n, _ in var.type.fields]
+    return [("value", var)]
+
+
 class Flow:
     """The columns and steps of a statement so far."""
 
@@ -50,10 +57,9 @@ class Flow:
 
     def bind_row(self, var: Var) -> None:
         """The columns of a change's row."""
-        assert isinstance(var.type, RecordType)
         self.known.add(var)
-        for name, _ in var.type.fields:
-            self.columns[Field(var, name)] = f"{var.name}.{name}"
+        for name, term in row_columns(var):
+            self.columns[term] = f"{var.name}.{name}"
 
     def reads(self, term: Term) -> bool:
         """Whether everything that a term reads is there."""
@@ -177,7 +183,8 @@ def parts_of(term: Term, block: set[Var]) -> list[Term]:
     reads = variables(term)
     if not reads & block:
         return []
-    if reads <= block and is_key(type_of(term)) and not isinstance(term, Var):
+    row = isinstance(term, Var) and isinstance(term.type, RecordType)
+    if reads <= block and is_key(type_of(term)) and not row:
         return [term]
     return list(dict.fromkeys(p for c in children(term) for p in parts_of(c, block)))
 

@@ -10,7 +10,7 @@ a single atom, so that only the inputs are arranged.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from headwater.calculus.check import type_of
@@ -42,7 +42,7 @@ from headwater.calculus.types import (
     is_scalar,
 )
 from headwater.compiler.alpha import canonical, digest, once, sorted_monomial
-from headwater.compiler.flow import Flow, Link, connected, links_of, parts_of
+from headwater.compiler.flow import Flow, Link, connected, links_of, parts_of, row_columns
 from headwater.compiler.program import WEIGHT, Expand, Lookup, Map, Program, Statement
 from headwater.errors import NotIncremental
 from headwater.rules.delta import delta
@@ -193,6 +193,7 @@ class Materializer:
         weights: list[list[str]] = [[WEIGHT] for _ in rings]
         changes: list[Statement] = []
         pending = list(dict.fromkeys(filters))
+        rows, order = _rows_joined(filters), [driver]
         while True:
             for f in [f for f in pending if flow.reads(f)]:
                 flow.filter(f)
@@ -201,11 +202,13 @@ class Materializer:
             if ready is not None:
                 inner.remove(ready)
                 flow.expand(*ready)
+                order.append(ready[0])
                 continue
             if not waiting:
                 break
-            block, is_change = _next(waiting, pending, flow.known)
+            block, is_change = _next(waiting, pending, flow.known, order, rows)
             waiting.remove((block, is_change))
+            order.extend(block)
             inside = set(block)
             links = links_of(pending, inside, flow.known)
             within = [f for f in pending if variables(f) <= inside]
@@ -228,8 +231,7 @@ class Materializer:
             w.extend(flow.ring(ring))
         columns = tuple(flow.column(k) for k in key)
         read = _columns_read(flow, [*columns, *(c for w in weights for c in w)])
-        assert isinstance(driver.type, RecordType)
-        given = [(n, f"{driver.name}.{n}") for n, _ in driver.type.fields]
+        given = [(n, f"{driver.name}.{n}") for n, _ in row_columns(driver)]
         return Statement(
             target,
             _unchanged(drives),
@@ -441,10 +443,37 @@ def _absorbed(ring: Sequence[Term], block: set[Var]) -> list[Term]:
 
 
 def _next(
-    waiting: list[tuple[list[Var], bool]], pending: list[Term], known: set[Var]
+    waiting: list[tuple[list[Var], bool]],
+    pending: list[Term],
+    known: set[Var],
+    joined: Sequence[Var],
+    rows: Mapping[Term, int],
 ) -> tuple[list[Var], bool]:
-    """The block that most equalities tie to what is known, changes first."""
-    return max(waiting, key=lambda w: (bool(links_of(pending, set(w[0]), known)), w[1]))
+    """The block to look up next: one that equalities tie to what is known, changes first.
+
+    Of several, by the column that most rows are joined by, which is likely a key and no mere attribute; then the one
+    that is tied to what was looked up last (`joined` is in that order), so that a chain of keys is followed to its end.
+    """
+
+    def rank(block: tuple[list[Var], bool]) -> tuple[bool, bool, int, int]:
+        links = links_of(pending, set(block[0]), known).values()
+        last = [max(joined.index(v) for v in variables(k.outer)) for k in links]
+        joins = [rows.get(k.inner, 0) for k in links]
+        return bool(links), block[1], max(joins, default=0), max(last, default=0)
+
+    return max(waiting, key=rank)
+
+
+def _rows_joined(filters: Sequence[Term]) -> dict[Term, int]:
+    """Of each column that is compared: how many rows are joined by it and by those that are equal to it."""
+    groups: list[set[Term]] = []
+    for f in filters:
+        match f:
+            case Call("=" | "<=>", (a, b)):
+                met = [g for g in groups if a in g or b in g]
+                groups = [g for g in groups if g not in met] + [{a, b}.union(*met)]
+    sizes = [(g, len({v for t in g for v in variables(t)})) for g in groups]
+    return {t: n for g, n in sizes for t in g}
 
 
 def _columns_read(flow: Flow, outputs: Iterable[str]) -> set[str]:

@@ -51,9 +51,9 @@ def nested_parts(compiler: Compiler, name: str, term: Term, key: Sequence[str]) 
             )
         for number, content in _inside(types[i], p.shape):
             types[number] = content
-        made.append(
-            Part(p.path, kept, columns, p.label, p.shape, types[i], p.owner, owners, p.tagged)
-        )
+        alike = [j for j, other in enumerate(flat) if other.path == p.path]
+        kind = alike.index(i) if len(alike) > 1 else None
+        made.append(Part(p.path, kept, columns, p.label, p.shape, types[i], p.owner, owners, kind))
     return tuple(made)
 
 

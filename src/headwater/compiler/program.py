@@ -241,8 +241,8 @@ class Part:
     element: KeyType
     owner: int | None = None
     owners: Map | None = None
-    tagged: tuple[str, int] | None = None
-    """The column of the part above and its value that say that a bag is of this part."""
+    kind: int | None = None
+    """Its number among the parts of its path, where there are several: labels of each say the same of other bags."""
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ from headwater.errors import IllTyped, NotIncremental, NotShreddable
 from headwater.rules.disjunctions import joins
 from headwater.rules.failures import failing, lenient, may_fail
 from headwater.rules.monoid import Monomial
-from headwater.rules.opening import as_lists, opened, retyped, without_order
+from headwater.rules.opening import as_lists, builds_bags, opened, retyped, without_order
 from headwater.rules.subqueries import Subqueries
 
 DIVIDES = "rows that divide by zero"
@@ -119,13 +119,11 @@ class Compiler:
         """A view as flat parts if its rows are nested; arrays that are kept whole are no nesting."""
         read = {r: self.inputs[r] for r in relations(whole) if r in self.inputs}
         shredded = [r.name for r, t in read.items() if not isinstance(t, Rel)]
-        if not has_box(type_of(whole)) and not shredded:
+        if not has_box(type_of(whole)) and not shredded and not builds_bags(whole):
             return self._incremental(name, whole, row, strategy)
         try:
             term = opened(retyped(whole, read))
             without_order(term)
-            if not has_box(type_of(term)) and not shredded:
-                return self._incremental(name, whole, row, strategy)
             if not has_box(type_of(term)):
                 return replace(self._incremental(name, term, row, strategy), term=whole)
             parts = nested_parts(self, name, term, key)

@@ -15,14 +15,24 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.calculus.types import RealType
-from headwater.compiler.program import COLLECT, WEIGHT, Bind, Distinct, Filter, Map, Stratum
+from headwater.compiler.program import (
+    COLLECT,
+    ENDS,
+    WEIGHT,
+    Bind,
+    Distinct,
+    Filter,
+    Map,
+    Stratum,
+)
 from headwater.engine.ordered import Span, around, changed_part, from_bag, ranked
 from headwater.engine.rows import Scalars, changes_of, hashed
 from headwater.engine.spec import encode, ring_columns, shown, spec_of
 from headwater.engine.types import arrow_type
 from headwater.engine.working import Working
 from headwater.state.arrangement import INDEX, Arrangement, Touched, total
-from headwater.state.run import MapSpec, column, prepared
+from headwater.state.keys import Ints
+from headwater.state.run import MapSpec, column, hashes, prepared
 
 CELL, TIMES = "row.", "row"
 """How the cells of an answer and its multiplicity are called among the components."""
@@ -131,6 +141,16 @@ def components(working: Working, stratum: Stratum, keys: pa.Table) -> pa.Table:
         if stratum.always and before.num_rows == 0 and keys.num_rows:
             before = nothing(stratum)
     return signed(stratum, [(before, -1), (after, 1)])
+
+
+def read_for(working: Working, stratum: Stratum, keys: pa.Table) -> Ints:
+    """How much is read to answer each group: a row for it, and the entries of bags that are read whole."""
+    bags = {b.map.name for b in stratum.from_bags if b.function not in ENDS}
+    r = stratum.ranked
+    if r is not None and r.limit is None and not r.reads_part:
+        bags.add(r.map.name)
+    h = hashes(keys)
+    return sum((working.now(n).count(h) for n in bags), np.ones(len(h), np.int64))
 
 
 def keep_answers(working: Working, stratum: Stratum, change: pa.Table) -> None:

@@ -13,13 +13,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from headwater.compiler.program import (
@@ -32,24 +31,31 @@ from headwater.compiler.program import (
     Stratum,
     View,
 )
+from headwater.engine import skew
 from headwater.engine.answers import answer_steps, components, keep_answers, merge, signed
-from headwater.engine.pieces import Piece, pieces_of
+from headwater.engine.pieces import Piece, pieces_of, ranges, weighed
 from headwater.engine.read import repeated, row_schema, scan, scan_components
-from headwater.engine.rows import Hop, emit, hashed, in_arrow, segments, start, step
+from headwater.engine.rows import Hop, emit, in_arrow, run, segments, start, step
 from headwater.engine.session import Session, in_sql, plain, quoted, telling
+from headwater.engine.skew import Routing
 from headwater.engine.stage import Change
 from headwater.engine.types import arrow_type
 from headwater.engine.vector import ArrowCannot
 from headwater.engine.working import Working
-from headwater.state.arrangement import Arrangement
+from headwater.state.arrangement import WHOLE, Arrangement, Share, TooMany
 from headwater.state.files import LocalFiles
+from headwater.state.keys import Ints
 from headwater.state.run import LEAST, MOST, RunRef, Runs
 from headwater.state.store import DATA
 
 BLOBS = "part int, name string, content binary"
 PER_PART = 4_000_000
 """Rows that a merging task takes at most, about."""
+MOST_FOUND = 4_000_000
+"""Entries that a look-up finds at once in a task."""
+MANY_SHARES = 4096
 NO_TERM: Any = None
+T = TypeVar("T")
 
 
 class Cluster:
@@ -77,20 +83,21 @@ class Cluster:
         parts = max(self.session.partitions, -(-total // PER_PART))
         names = {s.target.name for s in statements}
         known = [slim_stratum(s) for s in strata if names & {m.name for m in s.maps}]
+        routing = Routing(parts, skew.free(statements, known), skew.HEAVY)
         self.working.next_round()
         try:
             with telling("carrying a change through the views"):
                 try:
-                    frames = self._frames(statements, changes, parts, made)
-                    return self._merged(frames, known, parts, answered)
+                    frames = self._frames(statements, changes, routing, made)
+                    return self._merged(frames, known, routing, answered)
                 except Exception as e:
                     if self.without_arrow or ArrowCannot.__name__ not in str(e):
                         raise
                     self.without_arrow = (
                         True  # Spark has a value for it, or the error that it should be
                     )
-                    frames = self._frames(statements, changes, parts, made)
-                    return self._merged(frames, known, parts, answered)
+                    frames = self._frames(statements, changes, routing, made)
+                    return self._merged(frames, known, routing, answered)
         finally:
             for name in made:
                 (self.root / name).unlink(missing_ok=True)
@@ -99,32 +106,34 @@ class Cluster:
         self,
         statements: Sequence[Statement],
         changes: Mapping[str, Change],
-        parts: int,
+        routing: Routing,
         made: list[str],
     ) -> list[DataFrame]:
         """(part, map, bytes) of all statements, one DataFrame a hop."""
         out = []
         for name in dict.fromkeys(s.drives for s in statements):
             mine = [slim(s) for s in statements if s.drives == name]
-            pieces = pieces_of(changes[name], self.root, self.session.cores, made)
+            finds = any(isinstance(step, Hop) for s in mine for step in s.steps)
+            cores = self.session.cores
+            pieces = pieces_of(changes[name], self.root, cores, made, self.working, finds)
             if not pieces:
                 continue
             quick = [s for s in mine if self._quick(s.steps)]
             if quick:
                 out.append(
-                    self._numbers(pieces).mapInArrow(self._emitter(quick, pieces, parts), BLOBS)
+                    self._numbers(pieces).mapInArrow(self._emitter(quick, pieces, routing), BLOBS)
                 )
                 self.session.counts.hops += 1
             for s in mine:
                 if s not in quick:
-                    out.append(self._slow(s, pieces, parts))
+                    out.append(self._slow(s, pieces, routing))
         return out
 
     def _quick(self, steps: Iterable[Step]) -> bool:
         return all(_in_arrow(s, self.without_arrow) for s in steps)
 
     def _numbers(self, pieces: Sequence[Piece]) -> DataFrame:
-        return self.session.spark.range(0, len(pieces), 1, len(pieces))
+        return _numbers_of(self.session.spark, pieces)
 
     def _task(self) -> Task:
         """What a task needs to read maps."""
@@ -145,7 +154,9 @@ class Cluster:
             self.working.store_memory(LocalFiles(self.root))
         return self.working.added[name]
 
-    def _emitter(self, statements: Sequence[Statement], pieces: Sequence[Piece], parts: int) -> Any:
+    def _emitter(
+        self, statements: Sequence[Statement], pieces: Sequence[Piece], routing: Routing
+    ) -> Any:
         task = self._task()
 
         def emitting(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -153,12 +164,12 @@ class Cluster:
             for piece in _given(batches, pieces):
                 for table in piece.read(Path(task.root), working):
                     for s in statements:
-                        rows = step(s.steps, start(s, table), working, in_arrow)
-                        yield from blobs(s.target, emit(s, rows), parts)
+                        for rows in little_by_little(s, table, working, piece.share):
+                            yield from blobs(s.target, rows, routing)
 
         return emitting
 
-    def _slow(self, s: Statement, pieces: Sequence[Piece], parts: int) -> DataFrame:
+    def _slow(self, s: Statement, pieces: Sequence[Piece], routing: Routing) -> DataFrame:
         """A statement with scalars that only Spark can evaluate: hops with Spark SQL between."""
         task = self._task()
         done: list[Step] = []
@@ -180,7 +191,7 @@ class Cluster:
             working = task.working()
             for batch in batches:
                 given = pa.Table.from_batches([batch]).rename_columns(names)
-                yield from blobs(s.target, emit(s, step(rest, given, working, in_arrow)), parts)
+                yield from blobs(s.target, emit(s, step(rest, given, working, in_arrow)), routing)
 
         self.session.counts.hops += 1
         return _numbered(frame).mapInArrow(finishing, BLOBS)
@@ -204,7 +215,8 @@ class Cluster:
                 working = task.working()
                 for piece in _given(batches, pieces):
                     for table in piece.read(Path(task.root), working):
-                        yield from _batches(step(steps, start(s, table), working, in_arrow), after)
+                        rows = step(steps, start(s, table), working, in_arrow, piece.share)
+                        yield from _batches(rows, after)
 
             return self._numbers(pieces).mapInArrow(reading, from_arrow_schema(after))
 
@@ -228,7 +240,7 @@ class Cluster:
         self,
         frames: Sequence[DataFrame],
         strata: Sequence[Stratum],
-        parts: int,
+        routing: Routing,
         answered: set[str],
     ) -> dict[str, pa.Table]:
         """One exchange, and the merges; their runs are added, their touched groups given."""
@@ -239,8 +251,8 @@ class Cluster:
             whole = whole.union(frame)
         task = self._task()
         wanted = {s.name for s in strata if s.name in answered}
-        sent = whole.repartitionById(parts, "part").mapInArrow(
-            _merger(task, strata, wanted), "name string, content binary"
+        sent = whole.repartitionById(routing.parts, "part").mapInArrow(
+            _merger(task, strata, wanted, routing), "name string, content binary"
         )
         counts = self.session.counts
         counts.jobs += 1
@@ -257,12 +269,15 @@ class Cluster:
 
     # --- answers of many groups ------------------------------------------------------------------------------------
 
-    def components(self, stratum: Stratum, keys: pa.Table) -> pa.Table:
-        """What touched groups are answered from, before and after; kept where the stratum keeps it."""
+    def components(self, stratum: Stratum, keys: pa.Table, weights: Ints) -> pa.Table:
+        """What touched groups are answered from, before and after; kept where the stratum keeps it.
+
+        The weights say how many entries are read for each group.
+        """
         self.working.on_spark = True
         self.working.next_round()
         made: list[str] = []
-        pieces = pieces_of(Change.of(keys), self.root, self.session.partitions, made)
+        pieces = weighed(keys, weights, self.root, self.session.partitions, made)
         task, known = self._task(), slim_stratum(stratum)
 
         def answering(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -301,34 +316,33 @@ class Cluster:
         """All rows of a view as a DataFrame that reads the state when it is evaluated."""
         mine = ours or not self.session.same_zone
         spark = self.session.spark if mine else self.session.user
-        task, parts = self._task(), 4 * self.session.cores
-        bounds = [int(b) for b in np.linspace(LEAST, MOST - 1, parts + 1)[1:-1]]
-        cuts = [LEAST, *bounds, MOST]
-        numbers = spark.range(0, parts, 1, parts)
+        task = self._task()
         if view.map is not None or view.parts:
             known_view = slim_view(view)
+            shares = self._ranges(view.map or view.parts[0].map)
             shape = plain(row_schema(view).empty_table()).schema
             schema = shape.remove(len(shape) - 1)
 
             def scanning(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
                 working = task.working()
-                for i in _numbers(batches):
-                    for table in scan(
-                        Program(), known_view, working, in_arrow, cuts[i], cuts[i + 1]
-                    ):
+                for low, high, share in _given(batches, shares):
+                    for table in scan(Program(), known_view, working, in_arrow, low, high, share):
                         yield from _batches(repeated(table), schema)
 
-            return numbers.mapInArrow(scanning, from_arrow_schema(schema))
+            return _numbers_of(spark, shares).mapInArrow(scanning, from_arrow_schema(schema))
         stratum = program.strata[view.stratum or ""]
         known = slim_stratum(stratum)
         schema = plain(signed(stratum, [])).schema
+        read = stratum.ranked.map if stratum.ranked else stratum.answers or stratum.group
+        groups = sorted({(low, high) for low, high, _ in self._ranges(read)})  # a group is whole
 
         def answering(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             working = task.working()
-            for i in _numbers(batches):
-                for table in scan_components(known, working, cuts[i], cuts[i + 1]):
+            for low, high in _given(batches, groups):
+                for table in scan_components(known, working, low, high):
                     yield from _batches(table, schema)
 
+        numbers = _numbers_of(spark, groups)
         found = in_sql(
             numbers.mapInArrow(answering, from_arrow_schema(schema)), answer_steps(stratum)
         )
@@ -337,6 +351,13 @@ class Cluster:
             return found.selectExpr(*cells)
         repeat = "explode(sequence(1, CAST(`row` AS INT))) AS _times"
         return found.where("`row` > 0").selectExpr(*cells, repeat).drop("_times")
+
+    def _ranges(self, m: Map) -> list[tuple[int, int, Share]]:
+        """A map in ranges for all cores, of about as many entries each."""
+        at = self.working.now(m.name)
+        rows = sum(r.rows for r in at.refs)
+        found = ranges(at, max(1, -(-rows // (4 * self.session.cores))))
+        return found or [(LEAST, MOST, WHOLE)]
 
 
 # --- what runs in tasks --------------------------------------------------------------------------------------------
@@ -372,18 +393,21 @@ def _runs(root: str) -> Runs:
     return Runs(LocalFiles(root), DATA)
 
 
-def _merger(task: Task, strata: Sequence[Stratum], wanted: set[str]) -> Callable[..., Any]:
+def _merger(
+    task: Task, strata: Sequence[Stratum], wanted: set[str], routing: Routing
+) -> Callable[..., Any]:
     def merging(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         emitted: dict[int, dict[str, list[pa.Table]]] = {}
         for batch in batches:
             for row in batch.to_pylist():
                 mine = emitted.setdefault(row["part"], {})
                 mine.setdefault(row["name"], []).append(_from_bytes(row["content"]))
-        for changes in emitted.values():
+        for part, changes in emitted.items():
             working = task.working()
             working.reads_new = True
             touched = merge(working, strata, changes, wanted)
-            yield from _results(touched, working.written(LocalFiles(task.root)))
+            cut = partial(routing.runs, part)
+            yield from _results(touched, working.written(LocalFiles(task.root), cut))
 
     return merging
 
@@ -399,19 +423,33 @@ def _results(
     yield pa.RecordBatch.from_pylist(rows, schema=schema)
 
 
-def blobs(target: Map, table: pa.Table, parts: int) -> Iterator[pa.RecordBatch]:
-    """Emitted rows as Arrow bytes, a row for each part of the hash space of the columns that route them."""
+def little_by_little(
+    s: Statement, table: pa.Table, working: Working, share: Share
+) -> Iterator[pa.Table]:
+    """What a statement emits for some rows, in as many parts as it takes for none to be very large."""
+    which, times = share
+    try:
+        # Rows that are found and that find as many again cannot be shared for ever.
+        most = MOST_FOUND if times < MANY_SHARES else None
+        yield run(s, table, working, share=share, most=most)
+    except TooMany:
+        if share == WHOLE and table.num_rows > 1:
+            half = table.num_rows // 2
+            for rows in (table.slice(0, half), table.slice(half)):
+                yield from little_by_little(s, rows, working, share)
+            return
+        # All who share a piece must divide the same rows, so it is the share that is halved.
+        for i in (2 * which, 2 * which + 1):
+            yield from little_by_little(s, table, working, (i, 2 * times))
+
+
+def blobs(target: Map, table: pa.Table, routing: Routing) -> Iterator[pa.RecordBatch]:
+    """Emitted rows as Arrow bytes, a row for each part that they are routed to."""
     if table.num_rows == 0:
         return
-    h = np.asarray(hashed(table, target.route)).astype(np.uint64)
-    place = ((h >> np.uint64(32)) * np.uint64(parts)) >> np.uint64(32)
-    place = (place + np.uint64(parts // 2)) % np.uint64(parts)  # in the order of signed hashes
-    rows = []
-    for part in np.unique(place):
-        mine = table if parts == 1 else table.filter(pa.array(place == part))
-        rows.append({"part": int(part), "name": target.name, "content": _bytes(mine)})
     schema = pa.schema([("part", pa.int32()), ("name", pa.string()), ("content", pa.binary())])
-    for row in rows:
+    for part, mine in routing.routed(target, table):
+        row = {"part": part, "name": target.name, "content": _bytes(mine)}
         yield pa.RecordBatch.from_pylist([row], schema=schema)
 
 
@@ -432,14 +470,16 @@ def _numbered(frame: DataFrame) -> DataFrame:
     return frame.toDF(*(f"c{i}" for i in range(len(frame.columns))))
 
 
-def _numbers(batches: Iterator[pa.RecordBatch]) -> Iterator[int]:
+def _numbers_of(spark: SparkSession, things: Sequence[Any]) -> DataFrame:
+    """A row and a task for each of some things: its number."""
+    return spark.range(0, len(things), 1, len(things))
+
+
+def _given(batches: Iterator[pa.RecordBatch], things: Sequence[T]) -> Iterator[T]:
+    """The things whose numbers a task was given."""
     for batch in batches:
-        yield from batch.column(0).to_pylist()
-
-
-def _given(batches: Iterator[pa.RecordBatch], pieces: Sequence[Piece]) -> Iterator[Piece]:
-    for i in _numbers(batches):
-        yield pieces[i]
+        for i in batch.column(0).to_pylist():
+            yield things[i]
 
 
 def _batches(table: pa.Table, schema: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -6,11 +6,12 @@ Several relations that changed are treated in one of two ways, which give the sa
     in sequence  one relation after another, each reads what those before it wrote  no terms of two changes
 
 Answers are evaluated once, after the last change that touches their groups. Every round and every answer is
-computed here while the change is small, and on Spark when it is not.
+computed here while the change, what is found for it and the groups that it touches are small, and on Spark when not.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -18,7 +19,7 @@ import pyarrow as pa
 
 from headwater.compiler.program import Map, Program, Statement, Stratum
 from headwater.compiler.strata import Compiler
-from headwater.engine.answers import components, different, keep_answers, merge, rows
+from headwater.engine.answers import components, different, keep_answers, merge, read_for, rows
 from headwater.engine.cluster import Cluster
 from headwater.engine.pieces import whole
 from headwater.engine.rows import changes_of, run
@@ -26,6 +27,7 @@ from headwater.engine.session import Session
 from headwater.engine.stage import Change
 from headwater.engine.working import Working
 from headwater.errors import EngineError
+from headwater.state.arrangement import TooMany
 
 MOST_AT_ONCE = 3
 """Above so many changed relations in a map they are taken one after another."""
@@ -111,20 +113,24 @@ class Increment:
     def execute(self, statements: list[Statement]) -> None:
         """Statements over the changes that are known, and then the merges."""
         strata = list(self.program.strata.values())
-        if sum(self.changes[n].rows for n in {s.drives for s in statements}) > self.small:
-            for s in statements:
-                self._arrange(s)
-            touched = self.cluster.round(statements, self.changes, strata, answered(self.program))
-        else:
-            tables = {n: whole(c, self.root, self.working) for n, c in self.changes.items()}
-            emitted: dict[str, list[pa.Table]] = {}
-            for s in statements:
-                self._arrange(s)
-                made = run(s, tables[s.drives], self.working, self.session.evaluate)
-                emitted.setdefault(s.target.name, []).append(made)
-            self._merge(emitted)
-            return
-        self._touch(touched)
+        for s in statements:
+            self._arrange(s)
+        if sum(self.changes[n].rows for n in {s.drives for s in statements}) <= self.small:
+            with contextlib.suppress(TooMany):  # few rows that match many entries are many
+                self._merge(self._emitted(statements))
+                return
+        needed = answered(self.program)
+        self._touch(self.cluster.round(statements, self.changes, strata, needed))
+
+    def _emitted(self, statements: Iterable[Statement]) -> dict[str, list[pa.Table]]:
+        """What statements give here, by map."""
+        tables = {n: whole(c, self.root, self.working) for n, c in self.changes.items()}
+        out: dict[str, list[pa.Table]] = {}
+        for s in statements:
+            change, scalars = tables[s.drives], self.session.evaluate
+            made = run(s, change, self.working, scalars, most=self.small)
+            out.setdefault(s.target.name, []).append(made)
+        return out
 
     def _merge(self, emitted: Mapping[str, list[pa.Table]]) -> None:
         """Merges at once the maps that statements look up; the others later, all rounds together."""
@@ -162,8 +168,9 @@ class Increment:
             if s.name not in needed or s.name not in self.touched:
                 continue
             keys = different(s.group, self.touched[s.name])
-            if keys.num_rows > self.small:
-                found = self.cluster.components(s, keys)
+            weights = read_for(self.working, s, keys)
+            if weights.sum() > self.small:
+                found = self.cluster.components(s, keys, weights)
             else:
                 found = components(self.working, s, keys)
                 if s.answers is not None:

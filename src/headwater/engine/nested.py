@@ -20,7 +20,7 @@ from headwater.compiler.program import WEIGHT, Part, View
 from headwater.engine.answers import consolidated
 from headwater.engine.types import arrow_type
 from headwater.engine.working import Working
-from headwater.state.arrangement import INDEX, Arrangement
+from headwater.state.arrangement import INDEX, WHOLE, Arrangement, Share
 from headwater.state.hashing import hash_keys, places
 from headwater.state.run import LEAST, MOST, column
 
@@ -33,11 +33,16 @@ PATH, LABEL, VERSION, VALUE = "_path", "_label", "_version", "value"
 
 
 def scan_nested(
-    view: View, working: Working, low: int = LEAST, high: int = MOST, rows: int = 100_000
+    view: View,
+    working: Working,
+    low: int = LEAST,
+    high: int = MOST,
+    share: Share = WHOLE,
+    rows: int = 100_000,
 ) -> Iterator[pa.Table]:
-    """All rows of a nested view with their weights, those of a range of hashes."""
+    """All rows of a nested view with their weights, those of a range of hashes; of its entries, a share."""
     top = view.parts[0]
-    for table in working.now(top.map.name).scan(low, high, rows):
+    for table in working.now(top.map.name).scan(low, high, rows, share):
         yield nested_rows(view, working, table)
 
 
@@ -347,7 +352,7 @@ def _text(part: Part, rows: pa.Table) -> pa.Array:
             escaped = pc.replace_substring(pc.replace_substring(cells, "\\", "\\\\"), "'", "\\'")
             text = _joined("", "'", escaped, "'")
         values.append(pc.fill_null(text, pa.scalar("NULL", pa.large_string())))
-    kind = f"/{part.tagged[1]}" if part.tagged else ""
+    kind = "" if part.kind is None else f"/{part.kind}"
     return _joined("", f"{part.path}{kind}(", _joined(", ", *values), ")")
 
 

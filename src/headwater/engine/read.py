@@ -27,7 +27,7 @@ from headwater.engine.rows import Scalars
 from headwater.engine.spec import shown
 from headwater.engine.types import arrow_type
 from headwater.engine.working import Working
-from headwater.state.arrangement import Arrangement
+from headwater.state.arrangement import WHOLE, Arrangement, Share
 from headwater.state.run import LEAST, MOST, RunRef, column
 
 STEPS = 1000
@@ -51,13 +51,14 @@ def scan(
     scalars: Scalars,
     low: int = LEAST,
     high: int = MOST,
+    share: Share = WHOLE,
 ) -> Iterator[pa.Table]:
-    """All rows of a view with their weights, those of a range of hashes."""
+    """All rows of a view with their weights, those of a range of hashes; of entries that it has, a share."""
     if view.parts:
-        yield from scan_nested(view, working, low, high)
+        yield from scan_nested(view, working, low, high, share)
         return
     if view.map is not None:
-        for table in working.now(view.map.name).scan(low, high):
+        for table in working.now(view.map.name).scan(low, high, share=share):
             yield view_rows(view, view.map, table)
         return
     stratum = program.strata[view.stratum or ""]

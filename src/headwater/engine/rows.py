@@ -16,12 +16,16 @@ import pyarrow.compute as pc
 from headwater.compiler.program import WEIGHT, Bind, Expand, Filter, Lookup, Map, Statement, Step
 from headwater.engine import vector
 from headwater.engine.spec import ODD, product, ring_columns, spec_of
-from headwater.state.arrangement import INDEX, Arrangement
+from headwater.state.arrangement import INDEX, WHOLE, Arrangement, Share, stretch
 from headwater.state.hashing import hash_keys
-from headwater.state.run import column
+from headwater.state.run import column, hashes
 
 Scalars = Callable[[Sequence[Bind | Filter], pa.Table], pa.Table]
 """Who evaluates binds and filters: a table in, the table with new columns and fewer rows out."""
+
+
+ENOUGH = 10_000
+"""Rows that are worth sharing: with fewer the next step may find more, and all who share go on with all of them."""
 
 
 class Maps(Protocol):
@@ -76,20 +80,52 @@ def start(statement: Statement, change: pa.Table) -> pa.Table:
 
 
 def run(
-    statement: Statement, change: pa.Table, maps: Maps, scalars: Scalars = in_arrow
+    statement: Statement,
+    change: pa.Table,
+    maps: Maps,
+    scalars: Scalars = in_arrow,
+    share: Share = WHOLE,
+    most: int | None = None,
 ) -> pa.Table:
     """The change of the statement's map: its key columns and ring columns, neither sorted nor added up."""
-    return emit(statement, step(statement.steps, start(statement, change), maps, scalars))
+    rows = step(statement.steps, start(statement, change), maps, scalars, share, most)
+    return emit(statement, rows)
 
 
-def step(steps: Iterable[Step], table: pa.Table, maps: Maps, scalars: Scalars) -> pa.Table:
-    """The rows after some steps."""
-    for s in segments(steps):
+def step(
+    steps: Iterable[Step],
+    table: pa.Table,
+    maps: Maps,
+    scalars: Scalars,
+    share: Share = WHOLE,
+    most: int | None = None,
+) -> pa.Table:
+    """The rows after some steps; a share of them, if all who share are given the same rows.
+
+    They are divided where they are enough: in the look-up that finds them, so that one row with many entries can be
+    shared; where nothing is looked up, at once. `TooMany` if a look-up finds more than `most`.
+    """
+    groups = segments(steps)
+    if not any(isinstance(s, Lookup | Expand) for s in groups):
+        table, share = shared(table, share), WHOLE
+    for s in groups:
         if isinstance(s, Lookup):
-            table = look_up(s, table, maps.find(s))
+            into = maps.find(s)
+            table, keys = probes(s, table, into)
+            mine = WHOLE
+            if share != WHOLE and into.count(hashes(keys)).sum() >= ENOUGH:
+                mine, share = share, WHOLE
+            table = look_up(s, table, keys, into, mine, most)
         else:
             table = expanded(s, table) if isinstance(s, Expand) else scalars(s, table)
-    return table
+            if isinstance(s, Expand) and table.num_rows >= ENOUGH:
+                table, share = shared(table, share), WHOLE
+    return shared(table, share)
+
+
+def shared(table: pa.Table, share: Share) -> pa.Table:
+    """A share of some rows."""
+    return table if share == WHOLE else table[stretch(table.num_rows, share)]
 
 
 def expanded(s: Expand, table: pa.Table) -> pa.Table:
@@ -111,19 +147,31 @@ def kept(table: pa.Table, condition: pa.Array) -> pa.Table:
     return table.filter(condition)
 
 
-def look_up(s: Lookup, table: pa.Table, into: Arrangement) -> pa.Table:
-    """Every row with each entry at its key; a NULL key matches nothing unless NULLs are equal."""
+def probes(s: Lookup, table: pa.Table, into: Arrangement) -> tuple[pa.Table, pa.Table]:
+    """The rows that can match something, and their keys; a NULL matches nothing unless NULLs are equal."""
     for name, matches_null in zip(s.keys, s.matches_null, strict=True):
         keys = column(table, name)
         if not matches_null and keys.null_count:
             table = table.filter(keys.is_valid())
     spec = into.spec
-    probes = [
+    arrays = [
         column(table, k).cast(spec.schema.field(n).type)
         for k, n in zip(s.keys, spec.lookup, strict=True)
     ]
-    h = pa.array(hash_keys(probes, table.num_rows))
-    found = into.lookup(pa.table([h, *probes], ["_h", *spec.lookup]), linear=True)
+    h = pa.array(hash_keys(arrays, table.num_rows))
+    return table, pa.table([h, *arrays], ["_h", *spec.lookup])
+
+
+def look_up(
+    s: Lookup,
+    table: pa.Table,
+    keys: pa.Table,
+    into: Arrangement,
+    share: Share = WHOLE,
+    most: int | None = None,
+) -> pa.Table:
+    """Every row with each entry at its key."""
+    found = into.lookup(keys, linear=True, share=share, most=most)
     at = np.asarray(column(found, INDEX))
     if len(at) != table.num_rows or (at != np.arange(len(at))).any():
         table = table.take(pa.array(at))

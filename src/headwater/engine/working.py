@@ -6,7 +6,7 @@ until `written` puts them into one file, so that a small increment makes one fil
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -161,15 +161,21 @@ class Working:
         """What is added from here on is newer than what was added before."""
         self.generation += 1
 
-    def written(self, files: FileSystem) -> dict[str, list[RunRef]]:
-        """Everything that was added: the runs of tasks, and the rest in one durable file, one run a map."""
+    def written(
+        self, files: FileSystem, cut: Callable[[str, pa.Table], list[pa.Table]] | None = None
+    ) -> dict[str, list[RunRef]]:
+        """Everything that was added: the runs of tasks, and the rest in one durable file, one run a map.
+
+        `cut` says of a map's new entries which runs they are, where that is more than one.
+        """
         self.next_round()
         generation = self.generation
         writer = Writer(files, "run", DATA)
         for name, tables in self.entries.items():
             spec = self.spec(name)
             merged = tables[0] if len(tables) == 1 else _together(spec, tables)
-            writer.add(spec, [merged], generation)
+            for entries in [merged] if cut is None else cut(name, merged):
+                writer.add(spec, [entries], generation)
         out = {n: list(refs) for n, refs in self.stored.items()}
         for name, ref in writer.close():
             out.setdefault(name, []).append(ref)

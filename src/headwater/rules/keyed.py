@@ -135,7 +135,7 @@ def outer_rows(m: Monomial, keys: Sequence[Term]) -> Monomial:
         reads |= variables(source) if v in reads else frozenset()
     atoms = tuple(a for a in m.atoms if a[0] in reads)
     if len(atoms) > 1:
-        atoms = m.atoms
+        atoms = _without_subqueries(m)
     own = {v for v, _ in atoms}
     plain = tuple(
         f
@@ -143,6 +143,16 @@ def outer_rows(m: Monomial, keys: Sequence[Term]) -> Monomial:
         if isinstance(f, Pred) and variables(f) <= own and not relations(f) and not any(calls_of(f))
     )
     return Monomial(atoms, plain, ONE)
+
+
+def _without_subqueries(m: Monomial) -> tuple[tuple[Var, Term], ...]:
+    """The atoms of a monomial but for subqueries, of which one may be what the rows are asked for, and what hangs on them."""
+    dropped: set[Var] = set()
+    for v, source in m.atoms:
+        subquery = any(r.name.startswith(MARK) for r in relations(source)) or any(calls_of(source))
+        if subquery or variables(source) & dropped:
+            dropped.add(v)
+    return tuple(a for a in m.atoms if a[0] not in dropped)
 
 
 def key_of(keys: Sequence[Term], more: Sequence[Term] = ()) -> Record:

@@ -51,7 +51,7 @@ from headwater.calculus.types import (
     has_box,
 )
 from headwater.errors import NotIncremental
-from headwater.rules.keyed import cells
+from headwater.rules.keyed import cells, is_row
 from headwater.rules.normalize import NORMALIZE
 from headwater.rules.rewrite import rewrite
 from headwater.rules.simplify import SIMPLIFY
@@ -198,7 +198,24 @@ def _with_values(term: Term, kept: Sequence[str]) -> Term | None:
             return None
 
 
-OPENED = (*SIMPLIFY, *NORMALIZE, unbox_case, null_of_box)
+def let_rows(term: Term) -> Term | None:
+    """let X := a in b = b[a/X] for a collection that b takes apart: its inner bags are opened where they are read."""
+    match term:
+        case Let(var, bound, body) if isinstance(var.type, MapType) and not is_row(body, {var}):
+            return substitute(body, {var: bound})
+    return None
+
+
+def builds_bags(term: Term) -> bool:
+    """Whether inner bags are built or read somewhere."""
+    return any(
+        (isinstance(t, Box) and isinstance(type_of(t), Boxed))
+        or (isinstance(t, Unbox) and isinstance(type_of(t.key), Boxed))
+        for t in subterms(term)
+    )
+
+
+OPENED = (*SIMPLIFY, *NORMALIZE, let_rows, unbox_case, null_of_box)
 LOOKED_UP = (*SIMPLIFY, *NORMALIZE, apply_for, apply_sng, each_read)
 
 

@@ -179,7 +179,9 @@ class _Parts:
                 inside = context.content
                 keys = inside.keys if isinstance(inside, Entries) else None
                 found = [
-                    self.bag(d, content.key, keys, path) for d in _dictionaries(context.dictionary)
+                    self.bag(d, content.key, keys, path)
+                    for d in _dictionaries(context.dictionary)
+                    if not isinstance(d, Dict) or d.index in labels.made
                 ]
                 name = name or VALUE
                 tag = f"{name}#" if len(found) > 1 or labels.may_be_null else None
@@ -290,9 +292,11 @@ class _Parts:
 
 
 class _Labels:
-    """Whether labels of a term may be NULL."""
+    """The labels that a term makes, by index, and whether some may be NULL."""
 
     def __init__(self, term: Term) -> None:
+        # Bags of different kinds in one place share a context; each makes labels of its own.
+        self.made = {t.index for t in subterms(term) if isinstance(t, Label)}
         self.may_be_null = any(
             isinstance(t, (Call, Const)) and type_of(t) == LABEL for t in subterms(term)
         )

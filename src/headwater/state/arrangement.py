@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headwater.state.hashing import hash_keys
 from headwater.state.keys import (
     Bools,
     Ints,
@@ -44,6 +45,15 @@ from headwater.state.run import (
 
 INDEX = "_i"
 """The column of a look-up's answer that says which row of the keys an entry belongs to."""
+Share = tuple[int, int]
+"""One of several equal parts of something: which, and of how many."""
+WHOLE: Share = (0, 1)
+MARKS = 8
+"""Hashes that are looked at for each stretch that a map is cut into, at least."""
+
+
+class TooMany(Exception):
+    """A look-up would find more entries than it was allowed to."""
 
 
 @dataclass(frozen=True)
@@ -64,24 +74,40 @@ class Arrangement:
 
     # --- reading --------------------------------------------------------------------------------------
 
-    def lookup(self, keys: pa.Table, whole_key: bool = False, linear: bool = False) -> pa.Table:
+    def lookup(
+        self,
+        keys: pa.Table,
+        whole_key: bool = False,
+        linear: bool = False,
+        share: Share = WHOLE,
+        most: int | None = None,
+    ) -> pa.Table:
         """The entries of the given look-up keys (with `_h`): `_i`, the key, the ring; none that is zero.
 
         With `whole_key` the keys give all key columns and only those very entries are found. For a `linear` use
-        the entries of a change map may come in parts, to be added up by whoever sums: that saves a sort.
+        the entries of a change map may come in parts, to be added up by whoever sums: that saves a sort, and a
+        `share` of them can be asked for. `TooMany` if there are more than `most`.
         """
         spec = self.spec
         names = spec.keys if whole_key else list(spec.lookup)
         wanted = all_parts(
             [canonical(column(keys, n)).cast(spec.schema.field(n).type) for n in names]
         )
-        return self._found(hashes(keys), names, wanted, linear)
+        return self._found(hashes(keys), names, wanted, linear, share, most)
 
     def _found(
-        self, h: Ints, names: list[str], wanted: list[pa.Array], linear: bool = False
+        self,
+        h: Ints,
+        names: list[str],
+        wanted: list[pa.Array],
+        linear: bool = False,
+        share: Share = WHOLE,
+        most: int | None = None,
     ) -> pa.Table:
         """The entries of some keys, of which the hashes and the parts are given."""
         spec = self.spec
+        summed = linear and spec.kind == "change"
+        assert summed or share == WHOLE, "only what is added up can be found in shares"
         single = spec.unique or set(names) == set(spec.keys)
         order = np.argsort(h)
         found: list[tuple[Ints, pa.Table]] = []
@@ -89,29 +115,40 @@ class Arrangement:
             some = _within(h, order, ref)
             if len(some) == 0:
                 continue
-            probes, table = self._matches(self.runs.open(ref), h, some, names, wanted)
+            probes, table = self._matches(self.runs.open(ref), h, some, names, wanted, share, most)
             if len(probes):
                 found.append((probes, table))
+                most = None if most is None else most - len(probes)
                 if spec.kind == "value" and single:
                     # The newest run with a key has said it all.
                     rest = np.ones(len(h), np.bool_)
                     rest[probes] = False
                     order = order[rest[order]]
-        if linear and spec.kind == "change" and found:
+        if summed and found:
             table = pa.concat_tables([t for _, t in found])
             return self._indexed(np.concatenate([i for i, _ in found]), table)
         return self._consolidated(found, single)
 
     def _matches(
-        self, run: Run, h: Ints, order: Ints, names: list[str], wanted: list[pa.Array]
+        self,
+        run: Run,
+        h: Ints,
+        order: Ints,
+        names: list[str],
+        wanted: list[pa.Array],
+        share: Share,
+        most: int | None,
     ) -> tuple[Ints, pa.Table]:
         """Which keys a run has, and their entries there."""
         first, counts = run.hashes.ranges(h[order])
         hit = counts > 0
         if not hit.any():
             return order[:0], run.take(order[:0])
-        at = np.repeat(order[hit], counts[hit])
-        table = run.take(expand(first[hit], counts[hit]))
+        mine = stretch(int(counts.sum()), share)
+        if most is not None and mine.stop - mine.start > most:
+            raise TooMany
+        at = np.repeat(order[hit], counts[hit])[mine]
+        table = run.take(expand(first[hit], counts[hit])[mine])
         these = pa.array(at)
         held = all_parts([column(table, n) for n in names])
         same = equal(held, [p.take(these) for p in wanted])
@@ -141,10 +178,31 @@ class Arrangement:
             at, table = at[kept], table.filter(pa.array(kept))
         return table.add_column(0, INDEX, pa.array(at))
 
-    def scan(self, low: int = LEAST, high: int = MOST, rows: int = 1_000_000) -> Iterator[pa.Table]:
-        """All entries whose hash is in [low, high), consolidated and in order, about so many at a time."""
+    def count(self, h: Ints) -> Ints:
+        """How many entries the runs have for each hash, those that cancel each other included."""
+        out = np.zeros(len(h), np.int64)
+        order = np.argsort(h)
+        for ref in self.refs:
+            some = _within(h, order, ref)
+            if len(some):
+                _, counts = self.runs.open(ref).hashes.ranges(h[some])
+                out[some] += counts
+        return out
+
+    def size(self, low: int = LEAST, high: int = MOST) -> int:
+        """How many entries the runs have whose hash is in [low, high)."""
+        spans = (s.within(low, high) for ref in self.refs for s in self.runs.open(ref).segments)
+        return sum(b - a for a, b in spans)
+
+    def scan(
+        self, low: int = LEAST, high: int = MOST, rows: int = 1_000_000, share: Share = WHOLE
+    ) -> Iterator[pa.Table]:
+        """All entries whose hash is in [low, high), consolidated and in order, about so many at a time.
+
+        A `share` of them has those that a hash of the whole key says, so that a single hash can be divided.
+        """
         for a, b in self.pieces(low, high, rows):
-            table = self.collected(self.refs, a, b)
+            table = self.collected(self.refs, a, b, share)
             kept = np.asarray(column(table, self.spec.count)) != 0
             table = table if kept.all() else table.filter(pa.array(kept))
             if table.num_rows:
@@ -153,32 +211,35 @@ class Arrangement:
     def pieces(
         self, low: int = LEAST, high: int = MOST, rows: int = 1_000_000
     ) -> Iterator[tuple[int, int]]:
-        """Hash ranges with about so many rows each, cut where the largest run has such a part."""
+        """Hash ranges with about so many rows each; a hash with as many has a range of its own.
+
+        Runs may overlap or follow each other, so each is looked at in equal steps and all marks count the same.
+        """
         segments = [s for ref in self.refs for s in self.runs.open(ref).segments]
-        sizes = [b - a for a, b in (s.within(low, high) for s in segments)]
-        total = sum(sizes)
+        spans = [s.within(low, high) for s in segments]
+        total = sum(b - a for a, b in spans)
         if not total:
             return
-        cuts = [low]
+        cuts = {low, high}
         if total > rows:
-            share = max(1, rows * sum(sizes) // total)
+            step = max(1, min(rows // MARKS, total // (len(segments) * MARKS)))
             marks = np.concatenate(
-                [
-                    s.h[slice(*s.within(low, high))][::share]
-                    for s, n in zip(segments, sizes, strict=True)
-                    if n
-                ]
+                [s.h[a:b][step // 2 :: step] for s, (a, b) in zip(segments, spans, strict=True)]
             )
-            marks = np.unique(marks)
-            step = max(1, len(marks) * rows // total)
-            cuts += [int(m) for m in marks[step::step] if low < m < high]
-        cuts.append(high)
-        yield from pairwise(cuts)
+            marks.sort()
+            apart = max(1, rows // step)
+            values, counts = np.unique(marks, return_counts=True)
+            heavy = values[counts >= apart]
+            cuts |= {int(m) for m in marks[apart::apart]}
+            cuts |= {int(h) + after for h in heavy for after in (0, 1)}
+        yield from pairwise(sorted(c for c in cuts if low <= c <= high))
 
-    def collected(self, refs: Sequence[RunRef], low: int, high: int) -> pa.Table:
+    def collected(
+        self, refs: Sequence[RunRef], low: int, high: int, share: Share = WHOLE
+    ) -> pa.Table:
         """What some runs say together about a range of hashes, zero entries included."""
         tables = [
-            t
+            t if share == WHOLE else t.filter(pa.array(_in_share(self.spec, t, share)))
             for ref in sorted(refs, key=lambda r: -r.generation)
             if ref.low < high and ref.high >= low
             for t in self.runs.open(ref).tables(low, high)
@@ -242,6 +303,19 @@ class Arrangement:
                 place = entries.schema.get_field_index(name)
                 entries = entries.set_column(place, name, new[name])
         return entries, touched
+
+
+def stretch(rows: int, share: Share) -> slice:
+    """The rows of a share: one stretch of them."""
+    i, n = share
+    return slice(rows * i // n, rows * (i + 1) // n)
+
+
+def _in_share(spec: MapSpec, table: pa.Table, share: Share) -> Bools:
+    """Which entries are in a share, by the hash of their whole key: equal keys are together."""
+    i, n = share
+    h = hash_keys([column(table, name) for name in spec.keys], table.num_rows)
+    return np.asarray(h.view(np.uint64) % np.uint64(n) == np.uint64(i))
 
 
 def _within(h: Ints, order: Ints, ref: RunRef) -> Ints:

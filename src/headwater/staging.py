@@ -1,0 +1,80 @@
+"""Changes of sources as changes of the relations that these are kept in, staged once and checked against what is there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from headwater.catalog import Catalog, SourceDef
+from headwater.engine.deletes import checked_deletes
+from headwater.engine.owners import Owners, apart
+from headwater.engine.pieces import whole
+from headwater.engine.session import Session
+from headwater.engine.stage import Change, stage
+from headwater.engine.working import Working
+from headwater.errors import BadChange, UnknownName
+
+
+def staged_change(
+    catalog: Catalog, session: Session, root: Path, name: str, given: Any
+) -> tuple[dict[str, Change], int]:
+    """The changes of relations that a change of a source is, or of an array in its rows; and how many rows it has."""
+    source = _changing(catalog, name)
+    readers = catalog.readers(source.name) if source.static else []
+    if readers:
+        raise BadChange(
+            f"`{name}` is static, and the view `{readers[0]}` reads it",
+            hint="declare it without static=True, or fill it before the first view",
+        )
+    number = [p.name.lower() for p in source.parts].index(name.lower())
+    row = source.parts[number].given if source.nested else source.row
+    staged = stage(name, row, given, root, session.counts, session.zone)
+    if not source.nested:
+        return {source.name: staged}, staged.rows
+    try:
+        return apart(source.parts, number, staged, root), staged.rows
+    finally:
+        for f in staged.files:
+            (root / f).unlink(missing_ok=True)
+
+
+def _changing(catalog: Catalog, name: str) -> SourceDef:
+    """The source that a change is given for, by its name or by the path of an array in its rows."""
+    head, dot, _ = name.partition(".")
+    source = catalog.sources.get(head)
+    if source is not None and (not dot or name.lower() in {p.name.lower() for p in source.parts}):
+        return source
+    if source is not None:
+        inner = ", ".join(p.name for p in source.parts[1:])
+        keyed = "declare the source with key=..., so that inner rows have an owner"
+        raise UnknownName(
+            f"`{name}` is no array of `{head}` that can be changed by itself",
+            hint=f"arrays that can: {inner}" if inner else keyed,
+        )
+    is_view = name in catalog.views
+    what = "is a view; changes are applied to sources" if is_view else "is unknown"
+    raise UnknownName(f"`{name}` {what}", hint=f"sources: {', '.join(catalog.sources) or 'none'}")
+
+
+def checked_change(
+    catalog: Catalog, root: Path, staged: dict[str, Change], working: Working
+) -> dict[str, int]:
+    """Checks deletions and owners; how many deletions were ignored, which `staged` is then without."""
+    ignored: dict[str, int] = {}
+    tables: dict[str, pa.Table] = {}
+    for n, change in staged.items():
+        source = catalog.owning(n)
+        if source.retain:
+            tables[n] = whole(change, root, working)
+            staged[n], ignored[n] = checked_deletes(
+                n, source.maps[n], change, tables[n], working, source.strict
+            )
+            if staged[n] is not change:
+                tables[n] = whole(staged[n], root, working)
+    for source in catalog.sources.values():
+        mine = {n: t for n, t in tables.items() if n in source.maps}
+        if source.nested and mine:
+            Owners(source.parts, mine, source.maps, source.keys, working).check()
+    return ignored
