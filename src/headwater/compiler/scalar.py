@@ -388,7 +388,9 @@ class _Writer:
         sql = literal(value, t)
         if sql is None:
             raise _refused(term, f"there are no constants of type {t}")
-        plain = isinstance(t, Base) and t != ty.VOID or value is None and isinstance(t, RecordType)
+        plain = (isinstance(t, Base) and t != ty.VOID) or (
+            value is None and isinstance(t, RecordType)
+        )
         return _Part(sql, t, ["literal", str(t), tree_value(value)] if plain else None)
 
     def _record(self, fields: tuple[tuple[str, _Part], ...]) -> _Part:

@@ -42,6 +42,7 @@ from headwater.compiler.program import Map, Program, View
 from headwater.errors import IllTyped, NotIncremental, NotShreddable
 from headwater.rules.disjunctions import joins
 from headwater.rules.failures import failing, lenient, may_fail
+from headwater.rules.grouping import groups_again
 from headwater.rules.monoid import Monomial
 from headwater.rules.opening import as_lists, builds_bags, opened, retyped, without_order
 from headwater.rules.subqueries import Subqueries
@@ -119,7 +120,8 @@ class Compiler:
         """A view as flat parts if its rows are nested; arrays that are kept whole are no nesting."""
         read = {r: self.inputs[r] for r in relations(whole) if r in self.inputs}
         shredded = [r.name for r, t in read.items() if not isinstance(t, Rel)]
-        if not has_box(type_of(whole)) and not shredded and not builds_bags(whole):
+        plain = not has_box(type_of(whole)) and not shredded
+        if plain and not builds_bags(whole) and not groups_again(whole):
             return self._incremental(name, whole, row, strategy)
         try:
             term = opened(retyped(whole, read))

@@ -51,6 +51,7 @@ from headwater.calculus.types import (
     has_box,
 )
 from headwater.errors import NotIncremental
+from headwater.rules.grouping import each_fused
 from headwater.rules.keyed import cells, is_row
 from headwater.rules.normalize import NORMALIZE
 from headwater.rules.rewrite import rewrite
@@ -215,7 +216,7 @@ def builds_bags(term: Term) -> bool:
     )
 
 
-OPENED = (*SIMPLIFY, *NORMALIZE, let_rows, unbox_case, null_of_box)
+OPENED = (*SIMPLIFY, *NORMALIZE, let_rows, unbox_case, null_of_box, each_fused)
 LOOKED_UP = (*SIMPLIFY, *NORMALIZE, apply_for, apply_sng, each_read)
 
 

@@ -1,0 +1,127 @@
+"""Aggregates for each of a set of keys, as the values of one map.
+
+In a comprehension one groups by taking the different keys and, for each, what has that key:
+
+    [(k, sum(x.n for x in xs if x.k == k)) for k in {x.k for x in xs}]
+
+    each k ↦ v in m collect s(v, q(k)) = each k ↦ ⟨v, u⟩ in ⟨m, Q⟩ collect [v > 0] · s(v, u)     where q(k) = Q @ k
+
+so that every group is one entry with all its sums, and nothing is joined.
+"""
+
+from __future__ import annotations
+
+from headwater.calculus.check import type_of
+from headwater.calculus.terms import (
+    Box,
+    Call,
+    Each,
+    Field,
+    Pred,
+    Record,
+    Sng,
+    Term,
+    Times,
+    Var,
+    Zero,
+    children,
+    relations,
+    replaced,
+    substitute,
+    subterms,
+    variables,
+)
+from headwater.calculus.types import INT, is_scalar
+from headwater.rules.keyed import (
+    LIVE,
+    Signed,
+    by_equalities,
+    cells,
+    opened,
+    row_like,
+    sum_of,
+    value_of,
+)
+from headwater.rules.monoid import Monomial, summands
+
+ROWS = "n"
+"""The component that counts the rows which have a key."""
+
+
+def groups_again(term: Term) -> bool:
+    """Whether different keys are taken, and something is computed for each."""
+    return any(
+        isinstance(t, Each) and t.value.type == INT and relations(t.body) for t in subterms(term)
+    )
+
+
+def each_fused(term: Term) -> Term | None:
+    """each k ↦ v in m collect s(v, q(k)) = each k ↦ ⟨v, u⟩ in ⟨m, Q⟩ collect [v > 0] · s(v, u)."""
+    if not isinstance(term, Each) or term.value.type != INT:
+        return None
+    key = term.key
+    rows = summands(term.source)
+    if any(not isinstance(m.output, Sng) for _, m in rows):
+        return None
+    found = {q: parts for q in _asked(term.body, key) if (parts := _by(q, key)) is not None}
+    if not found:
+        return None
+    names = {q: f"q{i}" for i, q in enumerate(found)}
+    zeros: dict[str, Term] = {ROWS: Zero(INT), **{n: Zero(type_of(q)) for q, n in names.items()}}
+    values: list[tuple[int, Monomial, dict[str, Term]]] = []
+    for name, parts in {ROWS: rows, **{names[q]: parts for q, parts in found.items()}}.items():
+        for sign, m in parts:
+            same = next((x for x in values if x[0] == sign and _same(x[1], m, name, x[2])), None)
+            if same is None:
+                values.append((sign, m, {name: value_of(m)}))
+            else:
+                same[2][name] = substitute(value_of(m), _renaming(m, same[1]))
+    groups: Signed = []
+    for sign, m, given in values:
+        assert isinstance(m.output, Sng)
+        value = Record(tuple((n, given.get(n, zero)) for n, zero in zeros.items()))
+        groups.append((sign, Monomial(m.atoms, m.factors, Sng(m.output.key, value))))
+    source = sum_of(groups)
+    v = Var(term.value.name, type_of(source).value)
+    by: dict[Term, Term] = {q: Field(v, n) for q, n in names.items()}
+    body = replaced(term.body, {**by, term.value: Field(v, ROWS)})
+    live = Pred(Call(">", (Box(Field(v, ROWS)), LIVE)))
+    return Each(key, v, source, Times((live, body)))
+
+
+def _same(known: Monomial, m: Monomial, name: str, given: dict[str, Term]) -> bool:
+    """Whether two monomials go over the same rows with the same key, so that they can be one with two values."""
+    if name in given or [t for _, t in known.atoms] != [t for _, t in m.atoms]:
+        return False
+    assert isinstance(known.output, Sng) and isinstance(m.output, Sng)
+    by = _renaming(m, known)
+    factors = {substitute(f, by) for f in m.factors}
+    return factors == set(known.factors) and substitute(m.output.key, by) == known.output.key
+
+
+def _renaming(m: Monomial, known: Monomial) -> dict[Var, Term]:
+    return {v: w for (v, _), (w, _) in zip(m.atoms, known.atoms, strict=True)}
+
+
+def _asked(term: Term, key: Var) -> list[Term]:
+    """The sums in a body that read inputs, and of the group only its key."""
+    if not relations(term):
+        return []
+    if isinstance(term, Box) and variables(term) == {key} and is_scalar(type_of(term.term)):
+        return [term.term]
+    return [q for c in children(term) for q in _asked(c, key)]
+
+
+def _by(q: Term, key: Var) -> Signed | None:
+    """A value q(k) as monomials by key; None if equalities do not say all columns of the key, each once."""
+    keyed = by_equalities(opened(summands(q)), {key})
+    if keyed is None or len(keyed.keys) != len(cells(key)) or set(keyed.keys) != set(cells(key)):
+        return None
+    places = [keyed.keys.index(c) for c in cells(key)]
+    out: Signed = []
+    for sign, m in keyed.parts:
+        assert isinstance(m.output, Sng)
+        columns = cells(m.output.key)
+        row = row_like(key.type, [columns[i] for i in places])
+        out.append((sign, Monomial(m.atoms, m.factors, Sng(row, m.output.value))))
+    return out
