@@ -207,6 +207,7 @@ class Run:
     found: dict[str, list[Any]] = field(default_factory=dict)
     expected: dict[str, list[Any]] = field(default_factory=dict)
     refused: dict[str, Exception] = field(default_factory=dict)
+    jobs: list[int] = field(default_factory=list)
     failed: Exception | None = None
 
     def define(self, db: Database, names: Any) -> None:
@@ -222,7 +223,7 @@ class Run:
             return
         try:
             commit = db.apply(change)
-            assert (commit.where, commit.jobs) == ("driver", 0)
+            self.jobs.append(commit.jobs)
             for name in db.views:
                 rows = repeated(db.table(name)).to_pylist()
                 self.found.setdefault(name, []).append(canonical(rows))
@@ -322,6 +323,11 @@ def test_quick_over_nested_sources(quick_nested: Run, name: str) -> None:
     quick_nested.exact(name)
 
 
+def test_quick_without_spark(quick: Run, quick_nested: Run) -> None:
+    for made in (quick, quick_nested):
+        assert made.jobs == [0] * (1 + INCREMENTS)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", QUERIES)
 def test_full(full: Run, name: str) -> None:
@@ -332,3 +338,9 @@ def test_full(full: Run, name: str) -> None:
 @pytest.mark.parametrize("name", FROM_NESTED)
 def test_full_over_nested_sources(full_nested: Run, name: str) -> None:
     full_nested.exact(name)
+
+
+@pytest.mark.slow
+def test_full_without_spark(full: Run, full_nested: Run) -> None:
+    for made in (full, full_nested):
+        assert made.jobs == [0] * (1 + INCREMENTS)
