@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import Any
 
+from headwater.calculus import scalars
 from headwater.calculus.check import type_of
 from headwater.calculus.scalars import SPARK_TEXT
 from headwater.calculus.terms import (
@@ -87,6 +88,9 @@ def retyped(term: Term, by: Mapping[Rel, Term]) -> Term:
             return rebuild(term, (retyped(condition, by), *chosen))
         case Call("coalesce", args):
             return rebuild(term, _alike([retyped(a, by) for a in args]))
+        case Call(scalars.OR_EMPTY, (array,)):
+            array = retyped(array, by)
+            return Call(scalars.OR_EMPTY, (array,), type_of(array))
         case _:
             return rebuild(term, tuple(retyped(c, by) for c in children(term)))
 
@@ -203,6 +207,15 @@ def null_of_box(term: Term) -> Term | None:
     return None
 
 
+def or_empty(term: Term) -> Term | None:
+    """A bag or the empty one, as a choice."""
+    match term:
+        case Call(scalars.OR_EMPTY, (array,)) if isinstance(t := type_of(array), Boxed):
+            there = Call("is_not_null", (array,))
+            return Call("case", (there, array, Box(Zero(t.content))))
+    return None
+
+
 def apply_for(term: Term) -> Term | None:
     """(for x in a collect b) @ e = for x in a collect (b @ e), and the same through each, let and factors."""
     match term:
@@ -286,7 +299,7 @@ def builds_bags(term: Term) -> bool:
     )
 
 
-OPENED = (*SIMPLIFY, *NORMALIZE, let_rows, unbox_case, null_of_box, each_fused)
+OPENED = (*SIMPLIFY, *NORMALIZE, let_rows, or_empty, unbox_case, null_of_box, each_fused)
 LOOKED_UP = (*SIMPLIFY, *NORMALIZE, apply_for, apply_sng, each_read)
 
 
