@@ -10,13 +10,14 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
-from benchmarks import sql, state, views
+from benchmarks import nested, sql, state, views
 from benchmarks.report import SCALES, Report
 
 PARTS: dict[str, Callable[[Report], None]] = {
     "state": state.run,
     "views": views.run,
     "sql": sql.run,
+    "nested": nested.run,
 }
 
 

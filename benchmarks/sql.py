@@ -9,13 +9,10 @@ has no time, and the table says so.
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pyarrow as pa
@@ -26,6 +23,7 @@ from sqlglot import exp
 from tests.tpch.data import QUERIES, SCHEMAS, STATIC, Stream, generated, query, thousandths
 
 import headwater as hw
+from benchmarks.apart import Failed, apart
 from benchmarks.phases import PHASES, watching
 from benchmarks.report import ROOT, Progress, Report, number, plain, timed
 from benchmarks.views import folder, session
@@ -119,36 +117,13 @@ def tables_of(text: str) -> list[exp.Table]:
     return list(sqlglot.parse_one(text, read="spark").find_all(exp.Table))
 
 
-def apart(names: Sequence[str], scale: float, seconds: float) -> Kept:
-    """The same in a process of its own, which may run out of memory or time."""
-    context = multiprocessing.get_context("spawn")
-    here, there = context.Pipe(duplex=False)
+def kept_apart(names: Sequence[str], scale: float, seconds: float) -> Kept:
+    """The same in a process of its own."""
     with folder() as home:
-        child = context.Process(target=_child, args=(there, names, scale, home / "db"))
-        child.start()
-        there.close()
         try:
-            if not here.poll(seconds):
-                return Kept(failed=f"took more than {seconds:.0f} s")
-            made: Kept = here.recv()
-            return made
-        except EOFError:
-            child.join()
-            return Kept(failed=f"its process ended with code {child.exitcode}")
-        finally:
-            child.kill()
-            child.join()
-            here.close()
-
-
-def _child(pipe: Connection, names: Sequence[str], scale: float, home: Path) -> None:
-    with open(os.devnull, "w") as nothing:  # Spark greets, and would write over the bar
-        os.dup2(nothing.fileno(), 2)
-    try:
-        made = keep(names, scale, home)
-    except Exception as e:
-        made = Kept(failed=f"{type(e).__name__}: {str(e).partition(chr(10))[0]}")
-    pipe.send(made)
+            return apart(seconds, keep, names, scale, home / "db")
+        except Failed as e:
+            return Kept(failed=str(e))
 
 
 # --- running -----------------------------------------------------------------------------------------------------
@@ -161,11 +136,11 @@ def run(report: Report) -> None:
     alone: dict[str, Kept] = {}
     for name in QUERIES:
         progress.step(f"{name} alone", 0)
-        alone[name] = apart([name], scale, limit)
+        alone[name] = kept_apart([name], scale, limit)
         progress.step("")
     progress.step("all together", 0)
     able = [n for n in QUERIES if not alone[n].refused and not alone[n].failed]
-    together = apart(able, scale, 4 * limit)
+    together = kept_apart(able, scale, 4 * limit)
     progress.step("", 4)
     found = {n: k.answers[n] for n, k in alone.items() if n in k.answers}
     spark, wrong = recompute(report, scale, found, together, progress)

@@ -14,7 +14,15 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
 SAYS = {
     "orders": ["|    200|35.50|17.750000|  2|", "the view is what its query gives"],
     "changes": ["version 5: 1 changes, the copy is [('news', 3)]"],
+    "copies": [
+        "update (1,): [('items', 'ink', 1)]",
+        "the files: [{'id': 1, 'items': ['ink'], '_w': 1}]",
+    ],
     "report": ["reads the first 2 rows of a group", "both are what Spark gives"],
+    "nested": [
+        "+1 in items(1): {'day': 'Mon', 'item': 'lamp', 'cost': 240}",
+        "there is no row of `customers`",
+    ],
     "late_view": ["|tools|95619|", "[NON_DETERMINISTIC]", "all views are what their queries give"],
 }
 

@@ -28,8 +28,10 @@ for orders1 in Δorders collect [orders1.id > 10:int] · {{id: orders1.id}}
 
 from headwater.calculus.data import from_python, to_python
 from headwater.calculus.interpret import interpret
+from headwater.copies import DocumentCopy, ParquetCopy
 from headwater.database import Database
 from headwater.database import open_database as open
+from headwater.engine.documents import DeepChange
 from headwater.engine.stage import Delta
 from headwater.explain import explain
 from headwater.handles import Commit
@@ -43,7 +45,10 @@ from headwater.rules.shred import nest, shred
 __all__ = [
     "Commit",
     "Database",
+    "DeepChange",
     "Delta",
+    "DocumentCopy",
+    "ParquetCopy",
     "Query",
     "delta",
     "explain",

@@ -63,7 +63,7 @@ from headwater.language.comprehension import Query
 from headwater.language.functions import DEFINED
 from headwater.language.schema import EXAMPLE, columns
 from headwater.language.sql.places import placed
-from headwater.reading import Readable, has_maps, read_query, stale_maps
+from headwater.reading import REBUILD, Readable, has_maps, read_query, stale_maps
 from headwater.staging import checked_change, staged_change
 from headwater.state.files import LocalFiles
 from headwater.state.run import column
@@ -366,7 +366,7 @@ class Database(Readable):
         catalog = self.catalog.chosen_again()
         compiler = catalog.compiled()
         sources = {m.name for s in catalog.sources.values() for m in s.all_maps}
-        with self._commit("rebuild") as commit:
+        with self._commit(REBUILD) as commit:
             for made in catalog.views.values():
                 commit.set(*facts_of(made))
             for name in commit.base.maps:

@@ -6,8 +6,11 @@ was dropped, and a reader goes on undisturbed while a writer commits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +22,20 @@ from headwater.calculus.terms import Box, Each, Node, Num, Record, Sng, Term, Va
 from headwater.calculus.text import show as text_of
 from headwater.calculus.types import INT, MapType, RecordType
 from headwater.catalog import Catalog, SourceDef, ViewDef
-from headwater.compiler.program import WEIGHT, Part, View
+from headwater.compiler.program import WEIGHT, Part, Program, View
 from headwater.compiler.strata import Compiler
 from headwater.drawing import Explanation
 from headwater.engine import nested, read
 from headwater.engine.cluster import Cluster
 from headwater.engine.compare import differences
+from headwater.engine.documents import (
+    DocumentChanges,
+    Key,
+    all_documents,
+    changed_documents,
+    documents_at,
+    touched_documents,
+)
 from headwater.engine.recompute import by_interpreter, by_spark
 from headwater.engine.session import Session, local_frame, telling
 from headwater.engine.types import arrow_type
@@ -40,8 +51,26 @@ from headwater.state.store import Snapshot, Store
 
 ASKED = "(the query)"
 """What a query is called that is only asked about."""
+REBUILD = "rebuild"
+"""What a version is noted as that computed all views again."""
 READ_HERE = 1_000_000
 """Views of so many entries are read in this process."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A version of a view to read the changes of; `before` is None where the view was new."""
+
+    version: int
+    program: Program
+    view: View
+    before: Working | None
+    now: Working
+
+    @cached_property
+    def moved(self) -> list[nested.Moved]:
+        """What changed of the parts of a nested view."""
+        return read.changed_parts(self.view, self.before, self.now, self.version)
 
 
 class Readable:
@@ -66,7 +95,10 @@ class Readable:
         compiler = self.compiler
         if snapshot.number != self.version:
             catalog = Catalog.read(snapshot.facts)
-            compiler = self.compiler if catalog == self.catalog else catalog.compiled()
+            if catalog != self.catalog:
+                if self._past is None or self._past[0] != catalog:
+                    self._past = catalog, catalog.compiled()
+                compiler = self._past[1]
         if not has_maps(snapshot, compiler):
             raise stale_maps()
         return snapshot, compiler
@@ -168,25 +200,14 @@ class Readable:
         if since > last or since < 0:
             raise StateError(f"there is no version {since}", hint=f"the newest is {last}")
         tables: list[pa.Table] = []
-        for version in range(since + 1, last + 1):
-            after, compiler = self._at(version)
-            if name not in compiler.program.views:
-                continue
-            view = compiler.program.views[name]
-            made = Catalog.read(after.facts).views[name].created
-            before = None
-            if made < version:
-                earlier, older = self._at(version - 1)
-                before = self._reading(earlier, older)
-            now = self._reading(after, compiler)
-            if view.parts:
-                deep = read.changed_parts(view, before, now, version)
-                tables.append(nested.told(view, deep, version))
+        for step in self._steps(name, since, last):
+            if step.view.parts:
+                tables.append(nested.told(step.view, [m.rows for m in step.moved], step.version))
                 continue
             found = read.changed(
-                compiler.program, view, before, now, version, self.session.evaluate
+                step.program, step.view, step.before, step.now, step.version, self.session.evaluate
             )
-            numbers = pa.repeat(pa.scalar(version, pa.int64()), found.num_rows)
+            numbers = pa.repeat(pa.scalar(step.version, pa.int64()), found.num_rows)
             tables.append(found.append_column("_version", numbers))
         if not tables:
             view = self._view_at(self.compiler, name, self.version)
@@ -195,6 +216,25 @@ class Readable:
             schema = read.row_schema(view)
             return schema.append(pa.field("_version", pa.int64())).empty_table()
         return pa.concat_tables(tables)
+
+    def _steps(self, name: str, since: int, last: int) -> Iterator[Step]:
+        """The versions after one that have a view and may have changed it."""
+        earlier: tuple[Snapshot, Compiler] | None = None
+        with contextlib.suppress(StateError):  # it may be gone, and not be needed
+            earlier = self._at(since)
+        for version in range(since + 1, last + 1):
+            after, compiler = self._at(version)
+            previous, earlier = earlier, (after, compiler)
+            if name not in compiler.program.views:
+                continue
+            made = Catalog.read(after.facts).views[name].created
+            if made < version and after.version.note.get("what") == REBUILD:
+                continue  # its maps were written anew, with what they had
+            before = None
+            if made < version:
+                before = self._reading(*(previous or self._at(version - 1)))
+            now = self._reading(after, compiler)
+            yield Step(version, compiler.program, compiler.program.views[name], before, now)
 
     def changes_frame(
         self,
@@ -216,6 +256,57 @@ class Readable:
         numbers = set(table.column("_version").to_pylist())
         times = {n: datetime.fromtimestamp(self.store.log.read(n).time, UTC) for n in numbers}
         return as_cdc(table, times)
+
+    # --- copies --------------------------------------------------------------------------------------------------------
+
+    def whole_table(self, name: str, version: int | None = None) -> pa.Table:
+        """All rows of a view in the form of its changes, as though they had come with the version."""
+        snapshot, compiler = self._at(version)
+        view = self._view_at(compiler, name, snapshot.number)
+        if view.parts:
+            step = Step(
+                snapshot.number, compiler.program, view, None, self._reading(snapshot, compiler)
+            )
+            return nested.told(view, [m.rows for m in step.moved], step.version)
+        table = self.table(name, snapshot.number)
+        numbers = pa.repeat(pa.scalar(snapshot.number, pa.int64()), table.num_rows)
+        return table.append_column("_version", numbers)
+
+    def documents(
+        self,
+        name: str,
+        keys: Sequence[Key] | None = None,
+        version: int | None = None,
+        labels: bool = False,
+    ) -> Iterator[tuple[Key, Any]]:
+        """The rows of a nested view by key, all or those at some keys; `labels` names their inner bags in `_labels`."""
+        snapshot, compiler = self._at(version)
+        view = self._nested_at(compiler, name, snapshot.number)
+        working = self._reading(snapshot, compiler)
+        if keys is None:
+            yield from all_documents(view, working, labels)
+            return
+        columns = nested.key_of(view)
+        arrays = [pa.array([k[i] for k in keys], arrow_type(t)) for i, (_, t) in enumerate(columns)]
+        at = pa.table(arrays, [n for n, _ in columns])
+        yield from documents_at(view, working, at, labels)
+
+    def touched(self, name: str, since: int, until: int) -> list[Key]:
+        """The keys of a nested view whose rows changed after a version, of those too that are gone."""
+        found: dict[Key, None] = {}
+        for step in self._steps(name, since, until):
+            found |= dict.fromkeys(touched_documents(step.view, step.now, step.moved))
+        return list(found)
+
+    def document_changes(
+        self, name: str, since: int, until: int
+    ) -> Iterator[tuple[int, DocumentChanges]]:
+        """What each version after one changed of a nested view, document by document."""
+        for step in self._steps(name, since, until):
+            yield (
+                step.version,
+                changed_documents(step.view, step.before, step.now, step.moved, step.version),
+            )
 
     # --- checking ------------------------------------------------------------------------------------------------------
 

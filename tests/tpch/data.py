@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -83,15 +83,21 @@ def declare(db: Any, tables: Tables) -> None:
     db.apply({name: tables[name] for name in STATIC})
 
 
-def generated(scale: float, folder: Path) -> Tables:
-    """All tables at a scale, from a folder of Parquet files that is filled if it is not."""
+def generated(
+    scale: float, folder: Path, columns: Mapping[str, Sequence[str]] | None = None
+) -> Tables:
+    """The tables at a scale, all or some columns of some, from a folder of Parquet files that is filled if it is not."""
     at = folder / f"scale-{scale:g}"
     if not (at / "done").exists():
         program = Path(sys.executable).parent / "tpchgen-cli"
         made = [str(program), "parquet", "--quiet", "--overwrite"]
         subprocess.run([*made, "--scale-factor", f"{scale:g}", "--output-dir", at], check=True)
         (at / "done").touch()
-    return {name: plain(pq.read_table(at / f"{name}.parquet")) for name in SCHEMAS}
+    wanted: Mapping[str, Any] = columns or dict.fromkeys(SCHEMAS)
+    return {
+        name: plain(pq.read_table(at / f"{name}.parquet", columns=some))
+        for name, some in wanted.items()
+    }
 
 
 def plain(table: pa.Table) -> pa.Table:
@@ -109,7 +115,9 @@ class Stream:
 
     `held` is the share of a table's rows that are not there at first; increment for increment an equal part of them
     is inserted. `deleted` is the share of a table's present rows that an increment deletes; half of them come back in
-    the next one if `again`. Both name `orders` for orders with their lines.
+    the next one if `again`. Both name `orders` for orders with their lines, and both may be a number of rows, of all
+    increments and of each, instead of a share. `torn` is the share of those lines that
+    are missing all the same, other ones after every increment: orders gain and lose lines while they are there.
     """
 
     def __init__(
@@ -119,16 +127,17 @@ class Stream:
         held: Mapping[str, float],
         deleted: Mapping[str, float],
         again: bool = True,
+        torn: float = 0.0,
         seed: int = 1,
     ):
         self.full, self.increments = tables, increments
-        self.deleted, self.again = deleted, again
+        self.deleted, self.again, self.torn = deleted, again, torn
         self.rng = np.random.default_rng(seed)
         self.there: dict[str, Mask] = {n: np.ones(t.num_rows, bool) for n, t in tables.items()}
         self.waiting: dict[str, list[Any]] = {}
         for name, share in held.items():
             rows = self.full[name].num_rows
-            some = self.rng.choice(rows, round(rows * share), replace=False)
+            some = self.rng.choice(rows, count(share, rows), replace=False)
             self.waiting[name] = np.array_split(some, increments)
             self.there[name][some] = False
         self.there["lineitem"] = self._lines(self.there["orders"])
@@ -151,7 +160,7 @@ class Stream:
             for name, share in self.deleted.items():
                 there = before[name].copy()
                 present = np.flatnonzero(there)
-                gone = self.rng.choice(present, round(len(present) * share), replace=False)
+                gone = self.rng.choice(present, count(share, len(present)), replace=False)
                 there[gone] = False
                 there[back.get(name, [])] = True
                 there[self.waiting[name][i]] = True
@@ -171,7 +180,14 @@ class Stream:
         """Which lines are of orders that are there."""
         keys = np.asarray(self.full["orders"].column("o_orderkey"))[orders]
         made: Mask = np.isin(np.asarray(self.full["lineitem"].column("l_orderkey")), keys)
+        if self.torn:
+            made &= self.rng.random(len(made)) >= self.torn
         return made
+
+
+def count(share: float, rows: int) -> int:
+    """So many of some rows: a share of them, or a number."""
+    return round(rows * share) if share < 1 else int(share)
 
 
 GROWING = ("orders", "customer", "partsupp", "supplier", "part")

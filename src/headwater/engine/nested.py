@@ -20,6 +20,7 @@ from headwater.compiler.program import WEIGHT, Part, View
 from headwater.engine.answers import consolidated
 from headwater.engine.types import arrow_type
 from headwater.engine.working import Working
+from headwater.errors import QueryError
 from headwater.state.arrangement import INDEX, WHOLE, Arrangement, Share
 from headwater.state.hashing import hash_keys, places
 from headwater.state.run import LEAST, MOST, column
@@ -57,7 +58,7 @@ def looked_up(view: View, working: Working, key: Sequence[pa.Array]) -> pa.Table
     """The rows of a nested view at a key, with their weights."""
     top = view.parts[0]
     at = pa.table(list(key), list(top.map.lookup))
-    return nested_rows(view, working, _lookup(working.now(top.map.name), at))
+    return nested_rows(view, working, entries_at(working.now(top.map.name), at))
 
 
 def nested_rows(view: View, working: Working, entries: pa.Table) -> pa.Table:
@@ -131,11 +132,11 @@ def _bags(
 
 def contents(part: Part, arrangement: Arrangement, labels: pa.Table) -> pa.Table:
     """The rows of inner bags with their weights, and which label each is of."""
-    found = _lookup(arrangement, labels)
+    found = entries_at(arrangement, labels)
     return named(part, found).append_column(INDEX, column(found, INDEX))
 
 
-def _lookup(arrangement: Arrangement, labels: pa.Table) -> pa.Table:
+def entries_at(arrangement: Arrangement, labels: pa.Table) -> pa.Table:
     """The entries of a map at some labels, which are the columns that it is searched by."""
     spec = arrangement.spec
     names = labels.column_names
@@ -158,11 +159,26 @@ class Added:
     owners: pa.Table | None
 
 
+@dataclass(frozen=True)
+class Moved:
+    """What changed of a part: rows of bags that some row had and has, and all rows of bags that are new or gone."""
+
+    stayed: pa.Table
+    came: pa.Table
+    gone: pa.Table
+
+    @property
+    def rows(self) -> pa.Table:
+        """All of it, added up."""
+        return consolidated(pa.concat_tables([self.stayed, self.came, self.gone]))
+
+
 def deep_changes(
     view: View, before: Working | None, after: Working, added: Sequence[Added]
-) -> list[pa.Table]:
+) -> list[Moved]:
     """What changed of a nested view: of each part the rows with weights, the label's columns first."""
-    out = [consolidated(named(view.parts[0], added[0].rows))]
+    top = consolidated(named(view.parts[0], added[0].rows))
+    out = [Moved(top, top.slice(0, 0), top.slice(0, 0))]
     moved: dict[int, list[pa.Table]] = {}
     for number, part in enumerate(view.parts):
         if number == 0:
@@ -176,7 +192,7 @@ def deep_changes(
         stayed = _of_labels(part, changed, labels.filter(pa.array(was & now)))
         for child, rows in _labels_in(part.shape, pa.concat_tables([came, gone])):
             moved.setdefault(child, []).append(rows.rename_columns(list(view.parts[child].label)))
-        out.append(consolidated(pa.concat_tables([stayed, came, gone])))
+        out.append(Moved(stayed, came, gone))
     return out
 
 
@@ -201,7 +217,7 @@ def _live(
     part = parts[number]
     if working is None or part.owners is None or part.owner is None or not labels.num_rows:
         return live
-    found = _lookup(working.now(part.owners.name), labels)
+    found = entries_at(working.now(part.owners.name), labels)
     above = parts[part.owner]
     if above.owner is not None:
         width = len(part.label)
@@ -258,9 +274,9 @@ def told(view: View, changes: Sequence[pa.Table], version: int) -> pa.Table:
             if f.name == PATH:
                 arrays.append(pa.repeat(pa.scalar(part.path, f.type), n))
             elif f.name == LABEL:
-                arrays.append(_text(part, rows) if part.label else pa.nulls(n, f.type))
+                arrays.append(label_text(part, rows) if part.label else pa.nulls(n, f.type))
             elif f.name == own:
-                arrays.append(_told_value(part.shape, part.element, rows, view.parts).cast(f.type))
+                arrays.append(told_value(part.shape, part.element, rows, view.parts).cast(f.type))
             elif f.name == WEIGHT:
                 arrays.append(column(rows, WEIGHT))
             elif f.name == VERSION:
@@ -285,9 +301,9 @@ def parts_told(view: View, working: Working) -> dict[str, pa.Table]:
             if part.owners is not None:
                 labels = rows.select(list(part.label))
                 rows = rows.filter(pa.array(_live(view.parts, number, working, labels)))
-            told = _told_value(part.shape, part.element, rows, view.parts)
+            told = told_value(part.shape, part.element, rows, view.parts)
             cells = told.flatten() if isinstance(part.shape, Row) else [told]
-            label = [_text(part, rows)] if part.label else []
+            label = [label_text(part, rows)] if part.label else []
             tables.append(pa.table([*label, *cells, column(rows, WEIGHT)], schema=schema))
         more = pa.concat_tables(tables)
         out[part.path] = pa.concat_tables([out[part.path], more]) if part.path in out else more
@@ -298,6 +314,11 @@ def told_schema(view: View) -> pa.Schema:
     """The columns of deep changes."""
     rows: dict[str, pa.DataType] = {}
     for p in view.parts:
+        if p.path in (PATH, LABEL, TOP, WEIGHT, VERSION):
+            raise QueryError(
+                f"the changes of `{view.name}` have no column for the inner bags `{p.path}`",
+                hint=f"call the column otherwise, `{p.path}` has a meaning there",
+            )
         rows.setdefault(p.path or TOP, _told_type(p.shape, p.element))
     return pa.schema(
         [
@@ -321,20 +342,20 @@ def _told_type(shape: Shape, t: KeyType) -> pa.DataType:
             return arrow_type(t)
 
 
-def _told_value(shape: Shape, t: KeyType, rows: pa.Table, parts: Sequence[Part]) -> pa.Array:
+def told_value(shape: Shape, t: KeyType, rows: pa.Table, parts: Sequence[Part]) -> pa.Array:
     """A row with the text of a label in the place of each inner bag."""
     match shape:
         case Cell(name):
             return column(rows, name).cast(arrow_type(t))
         case Row(fields):
             types = dict(t.fields) if isinstance(t, RecordType) else {}
-            arrays = [_told_value(s, types[n], rows, parts) for n, s in fields]
+            arrays = [told_value(s, types[n], rows, parts) for n, s in fields]
             return pa.StructArray.from_arrays(arrays, [n for n, _ in fields])
         case Bags(variants, tag):
             out = pa.nulls(rows.num_rows, pa.large_string())
             for i, v in enumerate(variants):
                 part = parts[v.part]
-                text = _text(part, rows.select(list(v.label)).rename_columns(list(part.label)))
+                text = label_text(part, rows.select(list(v.label)).rename_columns(list(part.label)))
                 mine = pa.repeat(pa.scalar(True), rows.num_rows)
                 if tag is not None:
                     mine = pc.fill_null(pc.equal(column(rows, tag), i), False)
@@ -342,7 +363,7 @@ def _told_value(shape: Shape, t: KeyType, rows: pa.Table, parts: Sequence[Part])
             return out
 
 
-def _text(part: Part, rows: pa.Table) -> pa.Array:
+def label_text(part: Part, rows: pa.Table) -> pa.Array:
     """The name of a label: its path, the kind of bag where there are several, and its values."""
     values = []
     for n in part.label:

@@ -22,7 +22,7 @@ from headwater.engine.answers import (
     rows,
     signed,
 )
-from headwater.engine.nested import Added, deep_changes, scan_nested
+from headwater.engine.nested import Added, Moved, deep_changes, scan_nested
 from headwater.engine.rows import Scalars
 from headwater.engine.spec import shown
 from headwater.engine.types import arrow_type
@@ -137,9 +137,7 @@ def changed(
     return rows(stratum, table, scalars)
 
 
-def changed_parts(
-    view: View, before: Working | None, after: Working, version: int
-) -> list[pa.Table]:
+def changed_parts(view: View, before: Working | None, after: Working, version: int) -> list[Moved]:
     """The rows of each part of a nested view that a version changed, with their weights."""
 
     def of(m: Map) -> pa.Table:

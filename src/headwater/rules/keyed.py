@@ -17,13 +17,16 @@ from headwater.calculus.terms import (
     Call,
     Const,
     Field,
+    For,
     Neg,
     Not,
     Num,
     Pred,
     Record,
+    Rel,
     Sng,
     Term,
+    Unbox,
     Var,
     Zero,
     children,
@@ -36,6 +39,7 @@ from headwater.calculus.types import (
     BIGINT,
     BOOLEAN,
     INT,
+    Boxed,
     RecordType,
     Type,
     is_key,
@@ -256,7 +260,17 @@ def is_scalar_subquery(term: Term) -> bool:
     """Whether a scalar is computed from a ring value that reads relations."""
     if not is_key(type_of(term)) or isinstance(term, (Record, Call, Field)):
         return False
-    return any(relations(c) and not is_key(type_of(c)) for c in children(term))
+    whole = isinstance(type_of(term), Boxed)  # an array made of another is no number
+    return any(
+        (relations(c) if whole else reads_rows(c)) and not is_key(type_of(c))
+        for c in children(term)
+    )
+
+
+def reads_rows(term: Term) -> bool:
+    """Whether a term reads relations, or more of an array's elements than how many there are."""
+    loops = [t for t in subterms(term) if isinstance(t, For) and isinstance(t.source, Unbox)]
+    return bool(relations(term)) or any(t.body != ONE for t in loops)
 
 
 def reads_single(term: Term, v: Var) -> bool:
@@ -317,6 +331,15 @@ def calls_of(term: Term) -> Iterator[Call]:
     elif not isinstance(term, Not):
         for c in children(term):
             yield from calls_of(c)
+
+
+def plain_rows(m: Monomial) -> set[Var]:
+    """The variables of a monomial that are rows of relations, or elements of arrays that such rows have."""
+    out: set[Var] = set()
+    for v, source in m.atoms:
+        if isinstance(source, Rel) or (isinstance(source, Unbox) and is_ready(source, out)):
+            out.add(v)
+    return out
 
 
 def is_ready(argument: Term, plain: set[Var]) -> bool:

@@ -178,12 +178,15 @@ class _Parts:
                     raise NotShreddable(f"an inner collection of {content} is no bag of rows")
                 inside = context.content
                 keys = inside.keys if isinstance(inside, Entries) else None
+                if (
+                    not name
+                ):  # a bag that is itself an element: its path is not that of the bag it is in
+                    name, path = VALUE, _dot(path, VALUE)
                 found = [
                     self.bag(d, content.key, keys, path)
                     for d in _dictionaries(context.dictionary)
                     if not isinstance(d, Dict) or d.index in labels.made
                 ]
-                name = name or VALUE
                 tag = f"{name}#" if len(found) > 1 or labels.may_be_null else None
                 variants = []
                 for i, number in enumerate(found):

@@ -37,7 +37,6 @@ from headwater.calculus.terms import (
     Zero,
     children,
     rebuild,
-    relations,
     replaced,
     substitute,
     variables,
@@ -73,6 +72,8 @@ from headwater.rules.keyed import (
     only_reads,
     opened,
     outer_rows,
+    plain_rows,
+    reads_rows,
     reads_single,
     row_like,
     spread,
@@ -192,7 +193,7 @@ class Subqueries:
         simpler = rewrite(term, (*SIMPLIFY, for_let))  # the single row of an aggregate is that row
         if simpler != term:
             return self.cut(simpler)
-        (source,) = (c for c in children(term) if relations(c))
+        (source,) = (c for c in children(term) if reads_rows(c))
         v = Var(self.fresh("v"), type_of(source))
         body = rebuild(term, tuple(v if c is source else c for c in children(term)))
         return self._shown(v, source, [body])[body]
@@ -268,7 +269,7 @@ class Subqueries:
 
     def _one(self, m: Monomial) -> list[Monomial] | None:
         """The monomial with one subquery less, as a sum; None if it has none."""
-        plain = {v for v, s in m.atoms if isinstance(s, Rel)}
+        plain = plain_rows(m)
         if isinstance(m.output, Not):
             m = Monomial(m.atoms, (*m.factors, m.output), ONE)
         m = self._by_row(m)

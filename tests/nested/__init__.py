@@ -1,0 +1,1 @@
+"""The workload of nested queries, as tests and benchmarks share it."""
