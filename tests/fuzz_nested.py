@@ -87,7 +87,7 @@ def ddl(t: T) -> str:
     """A type in Spark's DDL."""
     match t:
         case Scalar(kind):
-            return DDL[kind]
+            return DDL.get(kind, kind)
         case Rec(fields):
             return f"STRUCT<{', '.join(f'{n}: {ddl(f)}' for n, f in fields)}>"
         case Bag(of):

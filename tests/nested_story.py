@@ -106,9 +106,10 @@ class Define:
 
 @dataclass(frozen=True)
 class Apply:
-    """Changes to apply at once, by source or by path (`N.lines`)."""
+    """Changes to apply at once, by source or by path (`N.lines`); with an error, as which they are refused."""
 
     changes: Mapping[str, Change]
+    error: str = ""
 
 
 Step = Define | Apply
@@ -214,6 +215,8 @@ class Stories:
             if len(self.views) < self.most and self.pick(3) == 2:
                 steps.append(self.define())
             steps.append(self.apply())
+            if self.features.deep and self.pick(3) == 2:
+                steps += self.wrong()
         gone = {n: Change(deletes=copy.deepcopy(rows)) for n, rows in self.data.items() if rows}
         steps.append(self.done(Apply(gone)))
         if self.pick(2):
@@ -244,8 +247,22 @@ class Stories:
                 changes |= self.deep(name, source, rows)
             if not source.nested or most is not None or self.pick(2):
                 changes[name] = self.change(source, (), rows, most or 2, self.data[name])
+            if self.features.deep and source.nested and changes.get(name) and self.pick(3) == 2:
+                self.beside(name, source, changes)
         kept = {p: c for p, c in changes.items() if c.deletes or c.inserts}
         return self.done(Apply(kept))
+
+    def beside(self, name: str, source: SourceOf, changes: dict[str, Change]) -> None:
+        """Inner rows for an owner that comes in the same change."""
+        path = source.addressed()[0]
+        for row in changes[name].inserts:
+            if row[path[0]] is not None:
+                new = self.draw.rows(source, path, row[path[0]], 2)
+                scalar = not isinstance(source.at(path), Rec)
+                given = [{"id": row["id"], **({"value": r} if scalar else r)} for r in new]
+                at = ".".join((name, *path))
+                known = changes.get(at, Change())
+                changes[at] = replace(known, inserts=[*known.inserts, *given])
 
     def change(
         self,
@@ -289,6 +306,34 @@ class Stories:
             deletes += addressed(change.deletes)
             inserts += addressed(change.inserts)
         return {p: Change(d, i) for p, (d, i) in out.items()}
+
+    def wrong(self) -> list[Step]:
+        """A change that must be refused as a whole, with something beside it that is right."""
+        nested = [(n, s) for n, s in self.sources.items() if s.nested]
+        if not nested:
+            return []
+        name, source = nested[self.pick(len(nested))]
+        rows, path = self.data[name], source.addressed()[0]
+        new = self.draw.datum(source.row, source, ())
+        inner = self.draw.datum(source.at(path), source, path)
+        deep = {"id": 99, **(inner if isinstance(source.at(path), Rec) else {"value": inner})}
+        at = ".".join((name, *path))
+        options: list[tuple[str, str, Change]] = [
+            ("MissingOwner", at, Change(inserts=[deep])),
+            ("DeletesMissingRows", at, Change(deletes=[deep])),
+            ("DeletesMissingRows", name, Change(deletes=[{**new, "id": 99}])),
+        ]
+        if rows:
+            row = rows[self.pick(len(rows))]
+            options.append(("LabelConflict", name, Change(inserts=[{**new, "id": row["id"]}])))
+            if row[path[0]] is None:
+                options.append(("MissingOwner", at, Change(inserts=[{**deep, "id": row["id"]}])))
+            else:
+                less = {**copy.deepcopy(row), path[0]: None}
+                options.append(("", name, Change(deletes=[less])))
+        error, where, change = options[self.pick(len(options))]
+        beside = {"R": self.change(self.sources["R"], (), self.data["R"], 2)}
+        return [Apply({**beside, where: change}, error or "MissingOwner DeletesMissingRows")]
 
     def _bag(
         self, source: SourceOf, row: Any, path: tuple[str, ...]
@@ -335,7 +380,8 @@ def told(step: Step) -> str:
                 f"    {p!r}: hw.Delta(\n        inserts={list(c.inserts)!r},\n        deletes={list(c.deletes)!r},\n    ),\n"
                 for p, c in changes.items()
             ]
-            return f"db.apply({{\n{''.join(given)}}})" if given else "db.apply({})"
+            text = f"db.apply({{\n{''.join(given)}}})" if given else "db.apply({})"
+            return f"{text}  # {step.error}" if step.error else text
 
 
 # --- the model --------------------------------------------------------------------------------------------------
@@ -362,7 +408,8 @@ class Model:
         del self.views[name], self.types[name]
 
     def apply(self, step: Apply) -> None:
-        self.data = applied(self.story.sources, self.data, step)
+        if not step.error:
+            self.data = applied(self.story.sources, self.data, step)
 
     def inputs(self) -> dict[str, Any]:
         """The data of sources and of views, as plain Python."""
