@@ -293,7 +293,11 @@ class DocumentStore(Protocol):
 
 @runtime_checkable
 class DeepStore(DocumentStore, Protocol):
-    """A store that can change documents inside; its documents have `_labels`, which name their inner bags."""
+    """A store that can change documents inside; its documents have `_labels`, which name their inner bags.
+
+    In MongoDB a row that came is a `$push` to `orders` where `_labels.orders` is the label of the change; one level
+    deeper to `orders.$[o].lines` with the array filter `{"o._labels.lines": label}`.
+    """
 
     def update(self, key: Key, changes: Sequence[DeepChange], version: int) -> None:
         """Makes changes inside of a document, one by one and all or none; see `headwater.copies.updated`."""

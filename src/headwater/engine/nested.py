@@ -314,13 +314,10 @@ def told_schema(view: View) -> pa.Schema:
     """The columns of deep changes."""
     rows: dict[str, pa.DataType] = {}
     for p in view.parts:
-        taken = p.path in (PATH, LABEL, TOP, WEIGHT, VERSION)
-        if taken or (p.owner and view.parts[p.owner].path == p.path):
+        if p.path in (PATH, LABEL, TOP, WEIGHT, VERSION):
             raise QueryError(
                 f"the changes of `{view.name}` have no column for the inner bags `{p.path}`",
-                hint=f"call the column otherwise, `{p.path}` has a meaning there"
-                if taken
-                else "let the bag have rows with the inner bag as a column",
+                hint=f"call the column otherwise, `{p.path}` has a meaning there",
             )
         rows.setdefault(p.path or TOP, _told_type(p.shape, p.element))
     return pa.schema(

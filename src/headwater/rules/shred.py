@@ -276,7 +276,7 @@ class _Shredding:
                     (Apply(c.dictionary, k), c.content) if isinstance(c, Inner) else (Unbox(k), c)
                 )
             case Each(key, value, source, body):
-                _no_boxes(source, f"`each {key.name}` groups by")
+                _no_boxes(source, "GROUP BY, DISTINCT or UNION compares")
                 s, sc = self.ring(source, known, defined)
                 k, v = Var(key.name, key.type), Var(value.name, flat_type(value.type))
                 scope = {**known, key: (k, None), value: (v, _values(sc))}
@@ -409,7 +409,7 @@ def _no_boxes(source: Term, what: str) -> None:
     t = type_of(source)
     if has_box(t.key if isinstance(t, MapType) else t.argument):
         raise NotShreddable(
-            f"{what} the contents of an inner bag in `{source}`",
+            f"{what} the contents of inner bags in `{source}`",
             hint="group by keys of the rows, not by arrays",
         )
 
