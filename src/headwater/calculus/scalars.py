@@ -39,6 +39,8 @@ QUOTIENT = Context(prec=39, rounding=ROUND_HALF_UP)
 
 SPARK_TEXT = "spark:"
 """How the name of a function begins that is Spark's text with a hole `{0}`, `{1}`, ... for each argument."""
+OR_EMPTY = f"{SPARK_TEXT}coalesce({{0}}, array())"
+"""An array, or the empty one in the place of NULL."""
 
 TypeRule = Callable[[tuple[KeyType, ...]], KeyType | None]
 

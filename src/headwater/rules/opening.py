@@ -7,7 +7,10 @@ stands, and every map that is looked up at a key is a comprehension with an equa
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
+from typing import Any
 
+from headwater.calculus import scalars
 from headwater.calculus.check import type_of
 from headwater.calculus.scalars import SPARK_TEXT
 from headwater.calculus.terms import (
@@ -78,8 +81,79 @@ def retyped(term: Term, by: Mapping[Rel, Term]) -> Term:
             t = type_of(source)
             k, v = Var(key.name, t.key), Var(value.name, t.value)
             return Each(k, v, source, retyped(_renamed(body, {key: k, value: v}), by))
+        case Add(terms):
+            return Add(_alike([retyped(t, by) for t in terms]))
+        case Call("case", (condition, *branches)):
+            chosen = _alike([retyped(b, by) for b in branches])
+            return rebuild(term, (retyped(condition, by), *chosen))
+        case Call("coalesce", args):
+            return rebuild(term, _alike([retyped(a, by) for a in args]))
+        case Call(scalars.OR_EMPTY, (array,)):
+            array = retyped(array, by)
+            return Call(scalars.OR_EMPTY, (array,), type_of(array))
         case _:
             return rebuild(term, tuple(retyped(c, by) for c in children(term)))
+
+
+def _alike(terms: Sequence[Term]) -> tuple[Term, ...]:
+    """Terms that were of one type and may have got others: their NULLs take the type that the others have."""
+    types = [type_of(t) for t in terms]
+    if all(t == types[0] for t in types):
+        return tuple(terms)
+    whole = reduce(_with_lists, types)
+    return tuple(_with_nulls(t, whole) for t in terms)
+
+
+def _with_lists(a: Type, b: Type) -> Any:
+    """The type in which an array is a list if it is one in either."""
+    match a, b:
+        case (ListType(), Boxed()) | (Boxed(), ListType()):
+            return a if isinstance(a, ListType) else b
+        case Boxed(MapType(k, v)), Boxed(MapType(l, _)):
+            return Boxed(MapType(_with_lists(k, l), v))
+        case MapType(k, v), MapType(l, w):
+            return MapType(_with_lists(k, l), _with_lists(v, w))
+        case (RecordType(fields), RecordType(others)) | (ProductType(fields), ProductType(others)):
+            pairs = zip(fields, others, strict=True)
+            kind: Any = type(a)
+            return kind(tuple((n, _with_lists(f, g)) for (n, f), (_, g) in pairs))
+        case _:
+            return a
+
+
+def _with_nulls(term: Term, t: Any) -> Term:
+    """The term as one of a type, which only the types of its NULLs and of empty bags keep it from being."""
+    if type_of(term) == t:
+        return term
+    match term:
+        case Const(None):
+            return Const(None, t)
+        case Zero():
+            return Zero(t)
+        case Record(fields):
+            types = dict(t.fields)
+            return Record(tuple((n, _with_nulls(f, types[n])) for n, f in fields))
+        case Sng(key, value):
+            return Sng(_with_nulls(key, t.key), _with_nulls(value, t.value))
+        case Box(inner):
+            return Box(_with_nulls(inner, t.content))
+        case Add(terms):
+            return Add(tuple(_with_nulls(x, t) for x in terms))
+        case Neg(inner):
+            return Neg(_with_nulls(inner, t))
+        case Times(factors):
+            return Times(
+                tuple(_with_nulls(f, t) if isinstance(type_of(f), MapType) else f for f in factors)
+            )
+        case For() | Let() | Each():
+            *outer, body = children(term)
+            return rebuild(term, (*outer, _with_nulls(body, t)))
+        case Call("case", (condition, *branches)):
+            return rebuild(term, (condition, *(_with_nulls(b, t) for b in branches)))
+        case Call("coalesce", args):
+            return rebuild(term, tuple(_with_nulls(a, t) for a in args))
+        case _:
+            return term
 
 
 def _renamed(body: Term, by: dict[Var, Var]) -> Term:
@@ -130,6 +204,15 @@ def null_of_box(term: Term) -> Term | None:
             type_of(a), Boxed
         ):
             return Call("case", (c, Call(test, (a,)), Call(test, (b,))))
+    return None
+
+
+def or_empty(term: Term) -> Term | None:
+    """A bag or the empty one, as a choice."""
+    match term:
+        case Call(scalars.OR_EMPTY, (array,)) if isinstance(t := type_of(array), Boxed):
+            there = Call("is_not_null", (array,))
+            return Call("case", (there, array, Box(Zero(t.content))))
     return None
 
 
@@ -216,7 +299,7 @@ def builds_bags(term: Term) -> bool:
     )
 
 
-OPENED = (*SIMPLIFY, *NORMALIZE, let_rows, unbox_case, null_of_box, each_fused)
+OPENED = (*SIMPLIFY, *NORMALIZE, let_rows, or_empty, unbox_case, null_of_box, each_fused)
 LOOKED_UP = (*SIMPLIFY, *NORMALIZE, apply_for, apply_sng, each_read)
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from headwater.calculus.check import type_of
-from headwater.calculus.scalars import SCALARS, SPARK_TEXT, bounded, common_type
+from headwater.calculus.scalars import OR_EMPTY, SCALARS, SPARK_TEXT, bounded, common_type
 from headwater.calculus.terms import (
     Box,
     Call,
@@ -446,6 +446,11 @@ class Expressions:
         return case_of([self.key(e.this)], list(self._aligned(e, results)))
 
     def _coalesce(self, e: exp.Coalesce) -> Term:
+        match e.expressions:
+            case [exp.Array(expressions=[])]:  # an array or the empty one: its elements stay rows
+                array = self.key(e.this)
+                if isinstance(type_of(array), Boxed):
+                    return Call(OR_EMPTY, (array,), type_of(array))
         return Call("coalesce", self._aligned(e, tuple(map(self.key, (e.this, *e.expressions)))))
 
     def _nvl2(self, e: exp.Nvl2) -> Term:
