@@ -28,7 +28,7 @@ from headwater.errors import (
     NotIncremental,
     NotShreddable,
 )
-from nested_story import Apply, Change, Define, Model, Step, Story, script
+from nested_story import Apply, Change, Define, Drop, Model, Step, Story, script
 
 Label = str | None
 Entry = tuple[str, Label, Any]
@@ -137,8 +137,8 @@ def where(e: Exception) -> str:
 class Run:
     """A story on a database and on the model, side by side."""
 
-    def __init__(self, story: Story, path: Path, several: str = "auto"):
-        self.story, self.path, self.several = story, path, several
+    def __init__(self, story: Story, path: Path, several: str = "auto", spark: Any = None):
+        self.story, self.path, self.several, self.spark = story, path, several, spark
         self.model = Model(story)
         self.refused: list[str] = []
         self.missing: set[str] = set()
@@ -147,9 +147,10 @@ class Run:
         self.db = self.open()
 
     def open(self) -> hw.Database:
-        db = hw.open(self.path)
-        db.execution, db.several = "driver", self.several
-        db.session.__class__ = InDriver
+        db = hw.open(self.path, spark=self.spark)
+        db.execution, db.several = "driver" if self.spark is None else "spark", self.several
+        if self.spark is None:
+            db.session.__class__ = InDriver
         return db
 
     def play(self) -> None:
@@ -166,6 +167,9 @@ class Run:
             self.db.close()
             self.db = self.open()
             self.compare_answers("reopened")
+            if self.several == "auto":
+                self.db.rebuild()
+                self.compare_answers("rebuilt")
         except NeedsSpark as e:
             self.refused.append(f"NeedsSpark in {traceback.extract_tb(e.__traceback__)[-3].name}")
         except Exception as e:
@@ -189,6 +193,12 @@ class Run:
                     self.refused.append(f"{type(e).__name__}: {str(e).splitlines()[0]}")
                     self.missing.add(view.name)
                     self.model.forget(view.name)
+            case Drop(name):
+                if name in self.db.views and not self.db.catalog.readers(name):
+                    self.db.drop(name)
+                    self.model.forget(name)
+                    self.past.pop(name, None)
+                    self.missing.add(name)
             case Apply(changes):
                 before = self.db.version
                 given = {p: _delta(c) for p, c in changes.items()}

@@ -28,6 +28,13 @@ from queries import Row
 from values import Pick
 
 Data = dict[str, list[Any]]
+PREAMBLE = """import datetime
+import tempfile
+from datetime import date
+from decimal import Decimal
+
+import headwater as hw
+"""
 _count = itertools.count()
 
 
@@ -79,7 +86,7 @@ def defined(view: ViewOf) -> Query:
     name = f"<nested {next(_count)}>"
     linecache.cache[name] = (len(view.text), None, view.text.splitlines(keepends=True), name)
     outside: dict[str, Any] = {}
-    exec("import headwater as hw\nfrom decimal import Decimal", outside)
+    exec(PREAMBLE, outside)
     exec(compile(view.text, name, "exec"), outside)
     made: Query = outside[view.name]
     return made
@@ -112,7 +119,14 @@ class Apply:
     error: str = ""
 
 
-Step = Define | Apply
+@dataclass(frozen=True)
+class Drop:
+    """A view to drop, unless another reads it."""
+
+    name: str
+
+
+Step = Define | Apply | Drop
 
 
 @dataclass(frozen=True)
@@ -214,6 +228,10 @@ class Stories:
         for _ in range(increments):
             if len(self.views) < self.most and self.pick(3) == 2:
                 steps.append(self.define())
+            elif self.views and self.pick(12) == 11:
+                name = self.views[self.pick(len(self.views))].name
+                steps.append(Drop(name))
+                self.known.pop(name, None)  # if the drop is refused it is only read no more
             steps.append(self.apply())
             if self.features.deep and self.pick(3) == 2:
                 steps += self.wrong()
@@ -358,7 +376,7 @@ class Stories:
 
 def script(story: Story) -> Iterator[str]:
     """A story as a program."""
-    yield "import tempfile\nfrom decimal import Decimal\n\nimport headwater as hw\n"
+    yield PREAMBLE
     for view in story.views:
         yield f"\n{view.text}"
     yield "\ndb = hw.open(tempfile.mkdtemp())"
@@ -375,6 +393,8 @@ def told(step: Step) -> str:
         case Define(view):
             chosen = f", strategy={view.strategy!r}" if view.strategy != "auto" else ""
             return f"db.view({view.name!r}, {view.name}{chosen})"
+        case Drop(name):
+            return f"db.drop({name!r})"
         case Apply(changes):
             given = [
                 f"    {p!r}: hw.Delta(\n        inserts={list(c.inserts)!r},\n        deletes={list(c.deletes)!r},\n    ),\n"

@@ -21,8 +21,9 @@ from hypothesis import settings
 
 from fuzz_nested import Features
 from nested_run import Run
-from nested_story import Apply, Define, Model, Stories, Story, checked, script, without
+from nested_story import Apply, Define, Drop, Model, Stories, Story, checked, script, without
 from shrinking import repeated, seeded, shrunk
+from spark_session import session
 from values import Pick
 
 pytestmark = pytest.mark.property
@@ -90,6 +91,8 @@ def disagreement(story: Story) -> str:
                     model.define(step)
                 case Apply():
                     model.apply(step)
+                case Drop():
+                    pass
             checked(model)
     except (ValueError, KeyError):  # a smaller story may delete what is not there
         return ""
@@ -118,10 +121,10 @@ def test_function_term_and_rules_agree_longer() -> None:
 # --- the engine -------------------------------------------------------------------------------------------------
 
 
-def played(story: Story, several: str) -> Run | str:
+def played(story: Story, several: str, spark: Any = None) -> Run | str:
     """The run of a story, or the script of one that fails."""
     with tempfile.TemporaryDirectory() as folder:
-        run = Run(story, Path(folder) / "database", several)
+        run = Run(story, Path(folder) / "database", several, spark)
         try:
             run.play()
         except AssertionError as e:
@@ -167,3 +170,12 @@ def test_small_views_of(features: Features) -> None:
 )
 def test_views_of(features: Features) -> None:
     play(features, 100)
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_on_spark() -> None:
+    make = drawn(replace(DEEP, atoms=3), increments=2)
+    for seed in seeds(6):
+        run = played(make(seeded(seed, [])), SEVERAL[seed % 3], session())
+        assert isinstance(run, Run), f"seed {seed}, on Spark:\n{run}"
