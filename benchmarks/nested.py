@@ -214,8 +214,8 @@ def counting() -> Iterator[list[int]]:
     total = [0]
     before = {n: getattr(engine_rows, n) for n in COUNTED}
 
-    def counted(f: Any, *given: Any) -> Any:
-        made = f(*given)
+    def counted(f: Any, *given: Any, **named: Any) -> Any:
+        made = f(*given, **named)
         total[0] += made.num_rows
         return made
 

@@ -1,4 +1,4 @@
-"""Where the time of an increment goes: statements, merges, answers, checks of deletions, writing, committing.
+"""Where the time of an increment goes: staging, checks, statements, merges, answers, writing, committing.
 
 Functions of the engine are wrapped by a clock while something is measured. What none of them took is `rest`, so a
 function that is not there, or is new, moves time and loses none.
@@ -19,7 +19,8 @@ from headwater.engine.working import Working
 from headwater.state.store import StoreWriter
 
 WATCHED: dict[str, list[tuple[Any, str]]] = {
-    "deletions": [(database, "checked_deletes")],
+    "staging": [(database, "staged_change")],
+    "checks": [(database, "checked_change")],
     "statements": [(increment, "run"), (Cluster, "round")],
     "merges": [(increment, "merge")],
     "answers": [

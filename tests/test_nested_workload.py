@@ -41,6 +41,7 @@ from nested.workload import (
     projected_all,
 )
 from queries import agree, canonical
+from spark_session import session
 from tpch.data import GROWING, Stream, Tables, generated
 
 QUICK, FULL = 0.001, 0.01
@@ -254,10 +255,16 @@ def states(changing: Stream) -> Iterator[tuple[Any, Lists]]:
         yield change, lists(projected_all(changing.tables))
 
 
-def over_tables(changing: Stream, home: Path, oracle: Oracle) -> Run:
-    """All seven as views of one database, four of them over the other three."""
+def over_tables(
+    changing: Stream, home: Path, oracle: Oracle, small: int | None = None, spark: Any = None
+) -> Run:
+    """All seven as views of one database, four of them over the other three.
+
+    Where statements find more rows than `small`, their round is on Spark.
+    """
     made = Run()
-    with hw.open(home) as db:
+    with hw.open(home, spark=spark) as db:
+        db.small = small or db.small
         for name, ddl in SCHEMAS.items():
             db.source(name, ddl, static=name in STATIC)
         db.apply({n: projected(n, changing.full[n]) for n in STATIC})
@@ -345,3 +352,14 @@ def test_full_over_nested_sources(full_nested: Run, name: str) -> None:
 def test_full_without_spark(full: Run, full_nested: Run) -> None:
     for made in (full, full_nested):
         assert made.jobs == [0] * (1 + INCREMENTS)
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_rounds_here_and_rounds_on_spark(folder: Path) -> None:
+    """An increment of which some rounds are small and some are not; none may see what another put off."""
+    changing = stream(thinned(generated(QUICK, folder), 3))
+    made = over_tables(changing, folder / "mixed", plainly, small=800, spark=session())
+    assert any(made.jobs)
+    for name in QUERIES:
+        made.exact(name)
