@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from decimal import Decimal
 from typing import Any, TypeAlias
 
@@ -21,7 +22,7 @@ from values import Pick
 
 @dataclass(frozen=True)
 class Scalar:
-    """A scalar: int, str, bool and dec are never None, opt is an integer or None."""
+    """A scalar: only opt may be None, an integer otherwise."""
 
     kind: str
 
@@ -47,16 +48,36 @@ class Bag:
 
 
 T: TypeAlias = Scalar | Rec | Bag
-INT, STR, OPT, BOOL, DEC = (Scalar(k) for k in ("int", "str", "opt", "bool", "dec"))
-DDL = {"int": "BIGINT", "str": "STRING", "opt": "BIGINT", "bool": "BOOLEAN", "dec": "DECIMAL(10,2)"}
+INT, STR, OPT, BOOL = (Scalar(k) for k in ("int", "str", "opt", "bool"))
+DEC, DBL, DAY = (Scalar(k) for k in ("dec", "dbl", "day"))
+DDL = {
+    "int": "BIGINT",
+    "str": "STRING",
+    "opt": "BIGINT",
+    "bool": "BOOLEAN",
+    "dec": "DECIMAL(10,2)",
+    "dbl": "DOUBLE",
+    "day": "DATE",
+}
 POOLS: dict[str, tuple[Any, ...]] = {
     "int": (0, 1, 2),
     "str": ("x", "y", ""),
     "opt": (None, 0, 1),
     "bool": (True, False),
     "dec": (Decimal("0.50"), Decimal("1.00"), Decimal("-1.25")),
+    "dbl": (0.0, 0.5, -0.0),
+    "day": (date(2024, 2, 29), date(2023, 12, 31)),
 }
-KINDS = (INT, STR, INT, OPT, STR, INT, BOOL, DEC)
+CONSTANTS = {
+    "int": "1",
+    "str": "'x'",
+    "opt": "(None if 0 > 1 else 1)",  # a bare None has no type; one beside a number has
+    "bool": "True",
+    "dec": 'Decimal("0.50")',
+    "dbl": "0.5",
+    "day": "date(2024, 2, 29)",
+}
+KINDS = (INT, STR, INT, OPT, STR, INT, BOOL, DEC, INT, STR, DBL, DAY)
 KEYS = range(7)
 """The keys that owners of inner bags have."""
 
@@ -87,7 +108,7 @@ def ddl(t: T) -> str:
     """A type in Spark's DDL."""
     match t:
         case Scalar(kind):
-            return DDL[kind]
+            return DDL.get(kind, kind)
         case Rec(fields):
             return f"STRUCT<{', '.join(f'{n}: {ddl(f)}' for n, f in fields)}>"
         case Bag(of):
@@ -533,7 +554,7 @@ class Queries:
         which = self.pick(8)
         if found and (which < 4 or depth <= 0):
             return str(self.choose(found))
-        if depth > 0 and t.kind in ("int", "dec") and which in (4, 5):
+        if depth > 0 and t.kind in STARTS and which in (4, 5):
             return self.aggregate(names, t, depth - 1)
         if depth > 0 and t.kind == "bool" and names:
             return self.condition(names, depth - 1)
@@ -547,12 +568,9 @@ class Queries:
             return f"{self.choose(found)} + 'z'"
         if depth > 0 and t.kind in ("opt", "str") and which in (4, 5):
             return self.extreme(names, t)
-        constants = {"int": "1", "str": "'x'", "opt": "None", "bool": "True"}
         if t.kind == "opt" and found:
             return str(self.choose(found))
-        # A bare None has no type; one beside a number has.
-        constants["opt"] = "(None if 0 > 1 else 1)"
-        return constants.get(t.kind, 'Decimal("0.50")')
+        return CONSTANTS[t.kind]
 
     def aggregate(self, names: Names, t: Scalar, depth: int) -> str:
         """A number from a bag."""
@@ -566,7 +584,7 @@ class Queries:
         x = self.scalar(inside, t, 0)
         if t.kind == "int" and self.pick(3) == 2:
             return f"{self.choose(('min', 'max'))}(({x} {clauses}), default=0)"
-        return f"sum({x} {clauses})" if t.kind == "int" else f"sum(({x} {clauses}), {ZERO})"
+        return f"sum(({x} {clauses}){STARTS[t.kind]})"
 
     def extreme(self, names: Names, t: Scalar) -> str:
         clauses, inside = self.clauses(names, 1)
@@ -581,7 +599,7 @@ class Queries:
             (a, b, t)
             for a, t in reach(outer)
             for b, f in reach(inner)
-            if t == f and t in (INT, STR, OPT)
+            if t == f and isinstance(t, Scalar) and t != BOOL
         ]
         if not pairs:
             return ""
@@ -637,8 +655,10 @@ class Queries:
                 forms = [f"{e} == 'x'", f"{e} < 'y'"]
                 forms += [f"{e} == {self.choose(others)}"] if others else []
             case _:
-                forms = [f'{e} > Decimal("0.75")']
+                forms = [f"{e} < {CONSTANTS[t.kind]}", f"{e} == {CONSTANTS[t.kind]}"]
+                forms += [f"{e} <= {self.choose(others)}"] if others else []
         return str(self.choose(forms))
 
 
-ZERO = 'Decimal("0.00")'
+STARTS = {"int": "", "dec": ', Decimal("0.00")', "dbl": ", 0.0"}
+"""What a sum of each kind of number starts with."""

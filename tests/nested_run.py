@@ -18,9 +18,17 @@ import headwater as hw
 from headwater.calculus.data import from_python
 from headwater.calculus.ring import collect
 from headwater.calculus.types import Boxed, KeyType, MapType, RecordType
+from headwater.engine.nested import key_of
 from headwater.engine.session import Session
-from headwater.errors import NotIncremental, NotShreddable
-from nested_story import Apply, Change, Define, Model, Step, Story, script
+from headwater.errors import (
+    BadChange,
+    DeletesMissingRows,
+    LabelConflict,
+    MissingOwner,
+    NotIncremental,
+    NotShreddable,
+)
+from nested_story import Apply, Change, Define, Drop, Model, Step, Story, script
 
 Label = str | None
 Entry = tuple[str, Label, Any]
@@ -129,8 +137,8 @@ def where(e: Exception) -> str:
 class Run:
     """A story on a database and on the model, side by side."""
 
-    def __init__(self, story: Story, path: Path, several: str = "auto"):
-        self.story, self.path, self.several = story, path, several
+    def __init__(self, story: Story, path: Path, several: str = "auto", spark: Any = None):
+        self.story, self.path, self.several, self.spark = story, path, several, spark
         self.model = Model(story)
         self.refused: list[str] = []
         self.missing: set[str] = set()
@@ -139,9 +147,10 @@ class Run:
         self.db = self.open()
 
     def open(self) -> hw.Database:
-        db = hw.open(self.path)
-        db.execution, db.several = "driver", self.several
-        db.session.__class__ = InDriver
+        db = hw.open(self.path, spark=self.spark)
+        db.execution, db.several = "driver" if self.spark is None else "spark", self.several
+        if self.spark is None:
+            db.session.__class__ = InDriver
         return db
 
     def play(self) -> None:
@@ -158,6 +167,9 @@ class Run:
             self.db.close()
             self.db = self.open()
             self.compare_answers("reopened")
+            if self.several == "auto":
+                self.db.rebuild()
+                self.compare_answers("rebuilt")
         except NeedsSpark as e:
             self.refused.append(f"NeedsSpark in {traceback.extract_tb(e.__traceback__)[-3].name}")
         except Exception as e:
@@ -181,12 +193,32 @@ class Run:
                     self.refused.append(f"{type(e).__name__}: {str(e).splitlines()[0]}")
                     self.missing.add(view.name)
                     self.model.forget(view.name)
+            case Drop(name):
+                if name in self.db.views and not self.db.catalog.readers(name):
+                    self.db.drop(name)
+                    self.model.forget(name)
+                    self.past.pop(name, None)
+                    self.missing.add(name)
             case Apply(changes):
                 before = self.db.version
                 given = {p: _delta(c) for p, c in changes.items()}
+                if step.error:
+                    self.refuse(given, step.error)
+                    return
                 self.model.apply(step)  # first, so that a step that makes no sense is not played
                 commit = self.db.apply(given)
                 assert commit.version == self.db.version == before + 1
+
+    def refuse(self, given: dict[str, hw.Delta], errors: str) -> None:
+        """A change that is wrong changes nothing."""
+        before = self.db.version
+        try:
+            self.db.apply(given)
+        except (BadChange, DeletesMissingRows, LabelConflict, MissingOwner) as e:
+            assert type(e).__name__ in errors, f"another error: {type(e).__name__}: {e}"
+        else:
+            raise AssertionError(f"no error: {errors}")
+        assert self.db.version == before, "a version of what was refused"
 
     # --- comparing -----------------------------------------------------------------------------------------------
 
@@ -198,6 +230,8 @@ class Run:
             new = isinstance(step, Define) and step.view.name == name
             if new:
                 self.copies[name] = Copy()
+            if version in self.past.get(name, ()):  # nothing was done
+                continue
             change = self.db.changes_table(name, version - 1, version)
             if "_path" in change.column_names:
                 self.copies[name].apply(change)
@@ -205,6 +239,7 @@ class Run:
                 assert found == expected, (
                     f"a copy differs: {name} at version {version}: {found}\n# and not: {expected}"
                 )
+                self.compare_parts(name)
             elif not new:
                 before = self.past[name][version - 1]
                 found = collect([*before.items(), *answer(t, change).items()])
@@ -216,6 +251,55 @@ class Run:
             }:
                 assert not change.num_rows, f"changes where nothing changed: {name}: {change}"
             self.past.setdefault(name, {})[version] = expected
+            self.compare_lookups(name, expected)
+        self.compare_sources()
+
+    def compare_parts(self, name: str) -> None:
+        """The parts as they are read are what the changes have made of the copy."""
+        found: Counter[Entry] = Counter()
+        for path, table in self.db.parts(name).items():
+            for row in table.to_pylist():
+                label, w = row.pop("_label", None), row.pop("_w")
+                scalar = (
+                    list(row) == ["value"] and (path, label, row["value"]) in self.copies[name].rows
+                )
+                found[path, label, frozen(row["value"] if scalar else row)] += w
+        assert found == self.copies[name].rows, f"parts differ: {name}: {found}"
+
+    def compare_sources(self) -> None:
+        """Nested sources are read as they were given, whole and by key."""
+        for name, source in self.story.sources.items():
+            rows, t = self.model.data[name], self.model.types[name]
+            expected = from_python(t, rows)
+            found = answer(t, self.db.table(name))
+            assert found == expected, f"a source differs: {name}: {found}\n# and not: {expected}"
+            for row in rows[:1] if source.nested else ():
+                one = self.db.lookup(name, [row[k] for k in source.key_at(())])
+                assert from_python(t.key, one) == from_python(t.key, row), (
+                    f"a look-up differs: {one}"
+                )
+
+    def compare_lookups(self, name: str, expected: Any) -> None:
+        """A row of a nested view by its key, where that is the key of one row."""
+        _, compiler = self.db._at(None)
+        view, t = compiler.program.views[name], self.model.types[name]
+        if not view.parts or not isinstance(t.key, RecordType):
+            return
+        names = [n for n, _ in t.key.fields]
+        places = [names.index(n) for n, _ in key_of(view) if n in names]
+        if not places:
+            return
+        keys: Counter[Any] = Counter()
+        for row, n in expected.items():
+            keys[tuple(row[i] for i in places)] += n
+        for row in expected:
+            key = tuple(row[i] for i in places)
+            if keys[key] == 1:
+                found = self.db.lookup(name, key)
+                assert from_python(t.key, found) == row, (
+                    f"a look-up differs: {name} at {key}: {found}"
+                )
+                return
 
     def compare_answers(self, when: str) -> dict[str, Any]:
         answers: dict[str, Any] = self.model.answers()

@@ -28,6 +28,13 @@ from queries import Row
 from values import Pick
 
 Data = dict[str, list[Any]]
+PREAMBLE = """import datetime
+import tempfile
+from datetime import date
+from decimal import Decimal
+
+import headwater as hw
+"""
 _count = itertools.count()
 
 
@@ -79,7 +86,7 @@ def defined(view: ViewOf) -> Query:
     name = f"<nested {next(_count)}>"
     linecache.cache[name] = (len(view.text), None, view.text.splitlines(keepends=True), name)
     outside: dict[str, Any] = {}
-    exec("import headwater as hw\nfrom decimal import Decimal", outside)
+    exec(PREAMBLE, outside)
     exec(compile(view.text, name, "exec"), outside)
     made: Query = outside[view.name]
     return made
@@ -106,12 +113,20 @@ class Define:
 
 @dataclass(frozen=True)
 class Apply:
-    """Changes to apply at once, by source or by path (`N.lines`)."""
+    """Changes to apply at once, by source or by path (`N.lines`); with an error, as which they are refused."""
 
     changes: Mapping[str, Change]
+    error: str = ""
 
 
-Step = Define | Apply
+@dataclass(frozen=True)
+class Drop:
+    """A view to drop, unless another reads it."""
+
+    name: str
+
+
+Step = Define | Apply | Drop
 
 
 @dataclass(frozen=True)
@@ -213,7 +228,13 @@ class Stories:
         for _ in range(increments):
             if len(self.views) < self.most and self.pick(3) == 2:
                 steps.append(self.define())
+            elif self.views and self.pick(12) == 11:
+                name = self.views[self.pick(len(self.views))].name
+                steps.append(Drop(name))
+                self.known.pop(name, None)  # if the drop is refused it is only read no more
             steps.append(self.apply())
+            if self.features.deep and self.pick(3) == 2:
+                steps += self.wrong()
         gone = {n: Change(deletes=copy.deepcopy(rows)) for n, rows in self.data.items() if rows}
         steps.append(self.done(Apply(gone)))
         if self.pick(2):
@@ -244,8 +265,22 @@ class Stories:
                 changes |= self.deep(name, source, rows)
             if not source.nested or most is not None or self.pick(2):
                 changes[name] = self.change(source, (), rows, most or 2, self.data[name])
+            if self.features.deep and source.nested and changes.get(name) and self.pick(3) == 2:
+                self.beside(name, source, changes)
         kept = {p: c for p, c in changes.items() if c.deletes or c.inserts}
         return self.done(Apply(kept))
+
+    def beside(self, name: str, source: SourceOf, changes: dict[str, Change]) -> None:
+        """Inner rows for an owner that comes in the same change."""
+        path = source.addressed()[0]
+        for row in changes[name].inserts:
+            if row[path[0]] is not None:
+                new = self.draw.rows(source, path, row[path[0]], 2)
+                scalar = not isinstance(source.at(path), Rec)
+                given = [{"id": row["id"], **({"value": r} if scalar else r)} for r in new]
+                at = ".".join((name, *path))
+                known = changes.get(at, Change())
+                changes[at] = replace(known, inserts=[*known.inserts, *given])
 
     def change(
         self,
@@ -290,6 +325,34 @@ class Stories:
             inserts += addressed(change.inserts)
         return {p: Change(d, i) for p, (d, i) in out.items()}
 
+    def wrong(self) -> list[Step]:
+        """A change that must be refused as a whole, with something beside it that is right."""
+        nested = [(n, s) for n, s in self.sources.items() if s.nested]
+        if not nested:
+            return []
+        name, source = nested[self.pick(len(nested))]
+        rows, path = self.data[name], source.addressed()[0]
+        new = self.draw.datum(source.row, source, ())
+        inner = self.draw.datum(source.at(path), source, path)
+        deep = {"id": 99, **(inner if isinstance(source.at(path), Rec) else {"value": inner})}
+        at = ".".join((name, *path))
+        options: list[tuple[str, str, Change]] = [
+            ("MissingOwner", at, Change(inserts=[deep])),
+            ("DeletesMissingRows", at, Change(deletes=[deep])),
+            ("DeletesMissingRows", name, Change(deletes=[{**new, "id": 99}])),
+        ]
+        if rows:
+            row = rows[self.pick(len(rows))]
+            options.append(("LabelConflict", name, Change(inserts=[{**new, "id": row["id"]}])))
+            if row[path[0]] is None:
+                options.append(("MissingOwner", at, Change(inserts=[{**deep, "id": row["id"]}])))
+            else:
+                less = {**copy.deepcopy(row), path[0]: None}
+                options.append(("", name, Change(deletes=[less])))
+        error, where, change = options[self.pick(len(options))]
+        beside = {"R": self.change(self.sources["R"], (), self.data["R"], 2)}
+        return [Apply({**beside, where: change}, error or "MissingOwner DeletesMissingRows")]
+
     def _bag(
         self, source: SourceOf, row: Any, path: tuple[str, ...]
     ) -> tuple[dict[str, Any], list[Any]] | None:
@@ -313,7 +376,7 @@ class Stories:
 
 def script(story: Story) -> Iterator[str]:
     """A story as a program."""
-    yield "import tempfile\nfrom decimal import Decimal\n\nimport headwater as hw\n"
+    yield PREAMBLE
     for view in story.views:
         yield f"\n{view.text}"
     yield "\ndb = hw.open(tempfile.mkdtemp())"
@@ -330,12 +393,15 @@ def told(step: Step) -> str:
         case Define(view):
             chosen = f", strategy={view.strategy!r}" if view.strategy != "auto" else ""
             return f"db.view({view.name!r}, {view.name}{chosen})"
+        case Drop(name):
+            return f"db.drop({name!r})"
         case Apply(changes):
             given = [
                 f"    {p!r}: hw.Delta(\n        inserts={list(c.inserts)!r},\n        deletes={list(c.deletes)!r},\n    ),\n"
                 for p, c in changes.items()
             ]
-            return f"db.apply({{\n{''.join(given)}}})" if given else "db.apply({})"
+            text = f"db.apply({{\n{''.join(given)}}})" if given else "db.apply({})"
+            return f"{text}  # {step.error}" if step.error else text
 
 
 # --- the model --------------------------------------------------------------------------------------------------
@@ -362,7 +428,8 @@ class Model:
         del self.views[name], self.types[name]
 
     def apply(self, step: Apply) -> None:
-        self.data = applied(self.story.sources, self.data, step)
+        if not step.error:
+            self.data = applied(self.story.sources, self.data, step)
 
     def inputs(self) -> dict[str, Any]:
         """The data of sources and of views, as plain Python."""

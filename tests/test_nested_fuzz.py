@@ -12,6 +12,7 @@ import random
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,9 @@ from hypothesis import settings
 
 from fuzz_nested import Features
 from nested_run import Run
-from nested_story import Apply, Define, Model, Stories, Story, checked, script, without
+from nested_story import Apply, Define, Drop, Model, Stories, Story, checked, script, without
 from shrinking import repeated, seeded, shrunk
+from spark_session import session
 from values import Pick
 
 pytestmark = pytest.mark.property
@@ -89,6 +91,8 @@ def disagreement(story: Story) -> str:
                     model.define(step)
                 case Apply():
                     model.apply(step)
+                case Drop():
+                    pass
             checked(model)
     except (ValueError, KeyError):  # a smaller story may delete what is not there
         return ""
@@ -106,7 +110,7 @@ def agree(count: int) -> None:
 
 
 def test_function_term_and_rules_agree() -> None:
-    agree(40)
+    agree(30)
 
 
 @pytest.mark.slow
@@ -117,10 +121,10 @@ def test_function_term_and_rules_agree_longer() -> None:
 # --- the engine -------------------------------------------------------------------------------------------------
 
 
-def played(story: Story, several: str) -> Run | str:
+def played(story: Story, several: str, spark: Any = None) -> Run | str:
     """The run of a story, or the script of one that fails."""
     with tempfile.TemporaryDirectory() as folder:
-        run = Run(story, Path(folder) / "database", several)
+        run = Run(story, Path(folder) / "database", several, spark)
         try:
             run.play()
         except AssertionError as e:
@@ -128,9 +132,9 @@ def played(story: Story, several: str) -> Run | str:
     return run
 
 
-def play(features: Features, count: int) -> None:
+def play(features: Features, count: int, increments: int = 4) -> None:
     """Stories by seed; few of their views are refused."""
-    make = drawn(features)
+    make = drawn(features, increments)
     views, refused = 0, []
     for seed in seeds(count):
         picks: list[int] = []
@@ -152,14 +156,26 @@ def play(features: Features, count: int) -> None:
 
 FLAT = Features(nested=False, deep=False)
 WHOLE = Features(deep=False)
+DEEP = Features()
 
 
-@pytest.mark.parametrize("features", [FLAT, WHOLE, Features()], ids=["flat", "whole", "deep"])
-def test_views_of(features: Features) -> None:
-    play(features, 10)
+@pytest.mark.parametrize("features", [FLAT, DEEP], ids=["flat sources", "nested sources"])
+def test_small_views_of(features: Features) -> None:
+    play(replace(features, atoms=3), 7, increments=2)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("features", [FLAT, WHOLE, Features()], ids=["flat", "whole", "deep"])
-def test_views_of_longer(features: Features) -> None:
-    play(features, 150)
+@pytest.mark.parametrize(
+    "features", [FLAT, WHOLE, DEEP], ids=["flat sources", "whole rows", "nested sources"]
+)
+def test_views_of(features: Features) -> None:
+    play(features, 100)
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_on_spark() -> None:
+    make = drawn(replace(DEEP, atoms=3), increments=2)
+    for seed in seeds(6):
+        run = played(make(seeded(seed, [])), SEVERAL[seed % 3], session())
+        assert isinstance(run, Run), f"seed {seed}, on Spark:\n{run}"

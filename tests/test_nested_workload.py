@@ -95,7 +95,8 @@ def types() -> dict[str, MapType]:
 
 @pytest.mark.parametrize("name", QUERIES)
 def test_the_term_means_what_the_function_does(name: str, tiny: list[Lists]) -> None:
-    agree(QUERIES[name], types(), tiny[-1])
+    assert plainly(name, tiny[0])
+    agree(QUERIES[name], types(), tiny[0])
 
 
 @pytest.mark.parametrize("name", QUERIES)
