@@ -754,7 +754,13 @@ def made(tmp_path: Path) -> Iterator[Callable[..., Beside]]:
 OTHER = {"recursive": "first-order", "first-order": "recursive"}
 
 
-@pytest.mark.parametrize("name", FEATURES)
+# Every third here; all of them with `make test-all`.
+SHARE = [
+    n if i % 3 == 0 else pytest.param(n, marks=pytest.mark.slow) for i, n in enumerate(FEATURES)
+]
+
+
+@pytest.mark.parametrize("name", SHARE)
 def test_a_feature_through_changes(name: str, made: Callable[..., Beside]) -> None:
     query = FEATURES[name]
     b, data = made(query), Data(name)

@@ -123,13 +123,16 @@ class Compiler:
         plain = not has_box(type_of(whole)) and not shredded
         if plain and not builds_bags(whole) and not groups_again(whole):
             return self._incremental(name, whole, row, strategy)
+        before, created = self.fork(), list(self.maps.created)
         try:
             term = opened(retyped(whole, read))
             without_order(term)
             if not has_box(type_of(term)):
                 return replace(self._incremental(name, term, row, strategy), term=whole)
             parts = nested_parts(self, name, term, key)
-        except (NotShreddable, IllTyped) as e:
+        except (NotShreddable, IllTyped, NotIncremental) as e:
+            if shredded and isinstance(e, NotIncremental):
+                raise
             if shredded:
                 what = e.what if len(e.what) < 200 else f"{e.what[:200]}..."
                 raise NotIncremental(
@@ -137,7 +140,9 @@ class Compiler:
                     f"{what}\n(the arrays of `{shredded[0]}` are kept as rows of their own)",
                     hint=e.hint or "read inner rows with a loop or explode, and compare keys",
                 ) from e
-            return self._incremental(name, whole, row, strategy)
+            before.maps.created = created
+            self.program, self.relations, self.maps = before.program, before.relations, before.maps
+            return self._incremental(name, whole, row, strategy)  # with its arrays as whole cells
         return View(name, whole, row, strategy, None, None, parts)
 
     def _incremental(self, name: str, term: Term, row: RecordType, strategy: str) -> View:

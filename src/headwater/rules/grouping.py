@@ -7,16 +7,22 @@ In a comprehension one groups by taking the different keys and, for each, what h
     each k ↦ v in m collect s(v, q(k)) = each k ↦ ⟨v, u⟩ in ⟨m, Q⟩ collect [v > 0] · s(v, u)     where q(k) = Q @ k
 
 so that every group is one entry with all its sums, and nothing is joined.
+
+Where a group's bag is only taken apart again, row by row, there is no need of the group:
+
+    each k ↦ v in m collect (for x in v.a collect s(k, x)) = for k ↦ x in m.a collect s(k, x)
 """
 
 from __future__ import annotations
 
 from headwater.calculus.check import type_of
 from headwater.calculus.terms import (
+    Add,
     Box,
     Call,
     Each,
     Field,
+    For,
     Pred,
     Record,
     Sng,
@@ -24,25 +30,31 @@ from headwater.calculus.terms import (
     Times,
     Var,
     Zero,
+    apart,
     children,
+    fresh,
+    names_in,
+    rebuild,
     relations,
     replaced,
     substitute,
     subterms,
     variables,
 )
-from headwater.calculus.types import INT, is_scalar
+from headwater.calculus.types import INT, ProductType, is_scalar
 from headwater.rules.keyed import (
     LIVE,
+    ONE,
     Signed,
     by_equalities,
     cells,
+    key_of,
     opened,
     row_like,
     sum_of,
     value_of,
 )
-from headwater.rules.monoid import Monomial, summands
+from headwater.rules.monoid import Monomial, monomial, summands
 
 ROWS = "n"
 """The component that counts the rows which have a key."""
@@ -125,3 +137,66 @@ def _by(q: Term, key: Var) -> Signed | None:
         row = row_like(key.type, [columns[i] for i in places])
         out.append((sign, Monomial(m.atoms, m.factors, Sng(row, m.output.value))))
     return out
+
+
+# --- bags that are taken apart -------------------------------------------------------------------------------------
+
+
+def each_opened(term: Term) -> Term | None:
+    """each k ↦ v in m collect (for x in v.a collect s) = for the rows of m collect s, with their k and x.
+
+    The same of `each x ↦ w in v.a`, by k and x together. That the group has rows goes without saying then.
+    """
+    if not isinstance(term, Each) or not isinstance(term.value.type, ProductType):
+        return None
+    k, v, body = term.key, term.value, monomial(term.body)
+    rows = summands(_apart_from(term.source, names_in(term.body)))
+    values = [m.output.value if isinstance(m.output, Sng) else None for _, m in rows]
+    if any(sign < 0 for sign, _ in rows) or not all(isinstance(x, Record) for x in values):
+        return None
+    counts = [n for n, _ in v.type.fields if all(dict(x.fields)[n] == ONE for x in values)]  # type: ignore[union-attr]
+    alive = [Pred(Call(">", (Box(Field(v, n)), LIVE))) for n in counts]
+    left = Monomial(body.atoms, tuple(f for f in body.factors if f not in alive), body.output)
+    inner = left.build(left.output)
+    source = _only_bag(left, v)
+    if source is None:
+        return None
+    made: list[Term] = []
+    for _, m in rows:
+        assert isinstance(m.output, Sng) and isinstance(m.output.value, Record)
+        bag = dict(m.output.value.fields)[source.name]
+        if isinstance(left.output, Each):
+            x = Var(fresh("x", names_in(bag) | names_in(m.output.key)), type_of(bag).key)
+            bag = For(x, bag, Sng(key_of([*cells(m.output.key), *cells(x)]), ONE))
+            made.append(m.build(bag))
+        else:
+            made.append(m.build(substitute(replaced(inner, {source: bag}), {k: m.output.key})))
+    whole = made[0] if len(made) == 1 else Add(tuple(made))
+    if not isinstance(left.output, Each):
+        return whole
+    each = left.output
+    both = Var(fresh("k", names_in(inner)), type_of(whole).key)
+    columns, width = cells(both), len(cells(k))
+    by = {
+        k: row_like(k.type, columns[:width]),
+        each.key: row_like(each.key.type, columns[width:]),
+    }
+    answer = Times((*left.factors, each.body)) if left.factors else each.body
+    return Each(both, each.value, whole, substitute(answer, by))
+
+
+def _only_bag(body: Monomial, v: Var) -> Field | None:
+    """The bag v.a, if a body takes that apart and reads nothing else of v."""
+    sources = [s for _, s in body.atoms if v in variables(s)]
+    rest = [*body.factors, body.output]
+    if not body.atoms and isinstance(body.output, Each):
+        sources, rest = [body.output.source], [*body.factors, body.output.body]
+    if len(sources) != 1 or any(v in variables(t) for t in rest):
+        return None
+    (source,) = sources
+    return source if isinstance(source, Field) and source.term == v else None
+
+
+def _apart_from(term: Term, names: set[str]) -> Term:
+    renamed = apart(term, names)
+    return rebuild(renamed, tuple(_apart_from(c, names) for c in children(renamed)))

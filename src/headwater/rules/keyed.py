@@ -245,7 +245,7 @@ def is_row(body: Term, own: set[Var]) -> bool:
     """Whether the answer of a group is a row of scalars, or rows that an answer function gives."""
     m = monomial(body)
     bound = {v for v, _ in m.atoms}
-    if not isinstance(m.output, Sng) or len(bound) > 1:
+    if not isinstance(m.output, Sng) or type_of(m.output.value) != INT or len(bound) > 1:
         return False
     if any(
         not isinstance(s, Answer) or not variables(s) <= own or relations(s) for _, s in m.atoms

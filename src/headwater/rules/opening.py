@@ -54,7 +54,7 @@ from headwater.calculus.types import (
     has_box,
 )
 from headwater.errors import NotIncremental
-from headwater.rules.grouping import each_fused
+from headwater.rules.grouping import each_fused, each_opened
 from headwater.rules.keyed import cells, is_row
 from headwater.rules.normalize import NORMALIZE
 from headwater.rules.rewrite import rewrite
@@ -299,7 +299,16 @@ def builds_bags(term: Term) -> bool:
     )
 
 
-OPENED = (*SIMPLIFY, *NORMALIZE, let_rows, or_empty, unbox_case, null_of_box, each_fused)
+OPENED = (
+    *SIMPLIFY,
+    *NORMALIZE,
+    let_rows,
+    or_empty,
+    unbox_case,
+    null_of_box,
+    each_fused,
+    each_opened,
+)
 LOOKED_UP = (*SIMPLIFY, *NORMALIZE, apply_for, apply_sng, each_read)
 
 
