@@ -467,6 +467,8 @@ class Queries:
         if which == 9:
             kind = self.choose(KINDS)
             return self.scalar(names, kind, 1), kind
+        if which == 7 and depth > 0:
+            return self.inner(names, depth - 1)
         fields = self.fields(names, depth, 1 + self.pick(2))
         if depth > 0:
             for stem in ("l", "m")[: (1, 1, 2, 1, 0, 1)[self.pick(6)]]:

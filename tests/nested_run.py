@@ -87,6 +87,8 @@ class Copy:
 
         def bag(element: KeyType, path: str, label: Label) -> Any:
             found = parts.get((path, label), [])
+            if not isinstance(element, RecordType):
+                path = f"{path}.value" if path else "value"
             return collect((key(element, row, path), n) for row, n in found)
 
         def key(t: KeyType, value: Any, path: str) -> Any:
