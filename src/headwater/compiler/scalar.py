@@ -416,7 +416,9 @@ class _Writer:
             return parts[0].cast(r)
         if name.startswith(SPARK_TEXT):
             sql = name.removeprefix(SPARK_TEXT).format(*(p.sql for p in parts))
-            return _Part(f"({sql})", r, None)
+            known = name == CARDINALITY and parts[0].tree is not None
+            tree = ["cardinality", str(r), parts[0].tree] if known else None
+            return _Part(f"({sql})", r, tree)
         if name not in SQL:
             return _Part(f"{column_name(name)}({', '.join(p.sql for p in parts)})", r, None)
         types = tuple(p.type for p in parts)
@@ -487,7 +489,7 @@ class _Writer:
                 value = key if type_of(key) == wide else Call("cast", (key,), wide)
                 return Call("coalesce", (value, Call("cast", (none,), wide)))
             case For(_, Unbox(array), Num(1)) | Sum(Unbox(array)):
-                size = Call(f"{SPARK_TEXT}cardinality({{0}})", (array,), ty.INTEGER)
+                size = Call(CARDINALITY, (array,), ty.INTEGER)
                 return Call("coalesce", (Call("cast", (size,), ty.BIGINT), none))
             case Add(terms):
                 return _folded("+", [self._as_key(x) for x in terms])
@@ -518,6 +520,8 @@ class _Writer:
         return Call("case", (test, out, Call("cast", (none,), type_of(out))))
 
 
+CARDINALITY = f"{SPARK_TEXT}cardinality({{0}})"
+"""The size of an array that is kept whole."""
 _COMPARISONS = {"=", "<>", "<", "<=", ">", ">=", "<=>", "greatest", "least"}
 
 

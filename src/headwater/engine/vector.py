@@ -300,6 +300,7 @@ NODES: dict[str, Callable[..., Column]] = {
     "contains": _search("match_substring"),
     "like": _search("match_like"),
     "length": _part("utf8_length"),
+    "cardinality": _part("list_value_length"),
     "concat": _concat,
     "trim": _trim("utf8_trim"),
     "ltrim": _trim("utf8_ltrim"),
