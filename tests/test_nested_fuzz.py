@@ -161,7 +161,7 @@ DEEP = Features()
 
 @pytest.mark.parametrize("features", [FLAT, DEEP], ids=["flat sources", "nested sources"])
 def test_small_views_of(features: Features) -> None:
-    play(replace(features, atoms=3), 7, increments=2)
+    play(replace(features, atoms=3), 4, increments=2)
 
 
 @pytest.mark.slow
