@@ -206,7 +206,8 @@ class Materializer:
                 continue
             if not waiting:
                 break
-            block, is_change = _next(waiting, pending, flow.known, order, rows)
+            answers = {v for v, t in m.atoms if isinstance(t, Rel) and t.name in self.program.strata}
+            block, is_change = _next(waiting, pending, flow.known, order, rows, answers)
             waiting.remove((block, is_change))
             order.extend(block)
             inside = set(block)
@@ -448,6 +449,7 @@ def _next(
     known: set[Var],
     joined: Sequence[Var],
     rows: Mapping[Term, int],
+    answers: set[Var],
 ) -> tuple[list[Var], bool]:
     """The block to look up next: one that equalities tie to what is known, changes first.
 
@@ -455,11 +457,14 @@ def _next(
     that is tied to what was looked up last (`joined` is in that order), so that a chain of keys is followed to its end.
     """
 
-    def rank(block: tuple[list[Var], bool]) -> tuple[bool, bool, int, int]:
+    def rank(block: tuple[list[Var], bool]) -> tuple[bool, bool, bool, int, int]:
+        mine = set(block[0])
+        tied = [f for f in pending if variables(f) & mine]
+        whole = not mine & answers or all(variables(f) - mine <= known for f in tied)
         links = links_of(pending, set(block[0]), known).values()
         last = [max(joined.index(v) for v in variables(k.outer)) for k in links]
         joins = [rows.get(k.inner, 0) for k in links]
-        return bool(links), block[1], max(joins, default=0), max(last, default=0)
+        return bool(links), block[1], whole, max(joins, default=0), max(last, default=0)
 
     return max(waiting, key=rank)
 

@@ -119,6 +119,7 @@ class Increment:
             with contextlib.suppress(TooMany):  # few rows that match many entries are many
                 self._merge(self._emitted(statements))
                 return
+        self.settle()  # a group's value has no state in which a change is missing that came before
         needed = answered(self.program)
         self._touch(self.cluster.round(statements, self.changes, strata, needed))
 
