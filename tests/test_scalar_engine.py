@@ -59,13 +59,23 @@ from headwater.calculus.types import (
     TIMESTAMP_NTZ,
     TINYINT,
     Exact,
+    ListType,
     ProductType,
     RecordType,
     bag,
     decimal,
     record,
 )
-from headwater.compiler.scalar import SQL, TREES, Scalar, from_json, literal, scalar, to_json
+from headwater.compiler.scalar import (
+    CARDINALITY,
+    SQL,
+    TREES,
+    Scalar,
+    from_json,
+    literal,
+    scalar,
+    to_json,
+)
 from headwater.engine.types import arrow_type, spark_type
 from headwater.engine.vector import NODES, ArrowCannot, evaluate, is_column
 from headwater.errors import NotIncremental, ScalarError, TypeMismatch
@@ -138,6 +148,7 @@ COLUMNS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "tu": (TIMESTAMP, tuple(map(datetime.fromisoformat, TIMES))),
     "tn": (TIMESTAMP_NTZ, tuple(map(datetime.fromisoformat, TIMES))),
     "r": (record(a=INTEGER, b=STRING), ((1, "x"), (None, "y"))),
+    "a": (ListType(INTEGER), ([], [1], [None, 2, 2])),
 }
 ROW = RecordType(tuple((n, t) for n, (t, _) in COLUMNS.items()))
 X = Var("x", ROW)
@@ -184,7 +195,7 @@ replace(s, 'a', 'xx'); startswith(s, 'a'); startswith(s, u); endswith(s, 'c'); e
 contains(s, '日'); instr(s, 'b'); left(s, 2); left(s, 0); left(s, j); right(s, 2); repeat(s, 2); substring(s, 2); substring(s, 0, 2)
 substring(s, 2, 1); substring(s, 1, 0); substring(s, -2, 1); substring(s, j, 2); substring(u, 5, 100)
 s like 'a%'; s like '%c'; s like '%b%'; s like 'abc'; s like '%'; s like ''; s like 'a_c'; s like 'a\\\\%c'; s like 'a%c'; s like s || '%'
-s ilike 'A%'; s not like '%a'; s like null; startswith(s, null); length(null); null + i; not null
+s ilike 'A%'; s not like '%a'; s like null; startswith(s, null); length(null); null + i; not null; a; a is null
 """
 
 
@@ -295,6 +306,8 @@ def test_sql_expressions(spark: Any, table: pa.Table) -> None:
     shown = sql_expressions()
     schema = {"t": bag(ROW)}
     written = [scalar(read(e, schema), OF) for e in shown]
+    shown.append("cardinality(a)")  # no word of SQL without Spark: the size of a bag that is whole
+    written.append(scalar(Call(CARDINALITY, (Field(X, "a"),), INTEGER), OF))
     assert not (wrong := check(spark, table, shown, written)), "\n".join(wrong)
     used = set().union(*(names_in(s.tree) for s in written))
     # Only subqueries have `one_row`, which is tried where they are.
@@ -381,7 +394,7 @@ TERMS: list[Term] = [
     Field(Record((("a", of("i")), ("b", of("s")))), "b"),
     Field(Call("case", (of("k"), of("r"), const(None, record(a=INTEGER, b=STRING)))), "b"),
     Record((("a", Record((("`", of("i")),))), ("b", of("s")))),
-    *(const(v, t) for t, values in COLUMNS.values() for v in (*values, None)),
+    *(const(v, t) for n, (t, values) in COLUMNS.items() if n != "a" for v in (*values, None)),
     *(const(v, STRING) for v in ("${spark.app.name}", "\0\n\r'\"\\", "\\u0041", "--", "?", ":x")),
     *(Box(Unbox(of(n))) for n in ("y", "big", "f", "d", "p", "z")),
     Box(Add((Unbox(of("i")), Num(5, INT), Neg(Unbox(of("y")))))),

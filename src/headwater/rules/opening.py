@@ -36,6 +36,8 @@ from headwater.calculus.terms import (
     apart,
     children,
     free,
+    fresh,
+    names_in,
     rebuild,
     relations,
     replaced,
@@ -44,6 +46,7 @@ from headwater.calculus.terms import (
 )
 from headwater.calculus.types import (
     BOOLEAN,
+    VOID,
     Boxed,
     KeyType,
     ListType,
@@ -55,7 +58,7 @@ from headwater.calculus.types import (
 )
 from headwater.errors import NotIncremental
 from headwater.rules.grouping import each_fused, each_opened
-from headwater.rules.keyed import cells, is_row
+from headwater.rules.keyed import ONE, cells, is_row
 from headwater.rules.normalize import NORMALIZE
 from headwater.rules.rewrite import rewrite
 from headwater.rules.simplify import SIMPLIFY
@@ -96,64 +99,82 @@ def retyped(term: Term, by: Mapping[Rel, Term]) -> Term:
 
 
 def _alike(terms: Sequence[Term]) -> tuple[Term, ...]:
-    """Terms that were of one type and may have got others: their NULLs take the type that the others have."""
+    """Terms that were of one type and may have got others, as terms of one type again.
+
+    NULLs take the type that the others have. Beside arrays that are bags, those that are kept whole become bags.
+    """
     types = [type_of(t) for t in terms]
-    if all(t == types[0] for t in types):
-        return tuple(terms)
-    whole = reduce(_with_lists, types)
-    return tuple(_with_nulls(t, whole) for t in terms)
+    made: Sequence[Term] = terms
+    for kind in (ListType, Boxed):
+        if all(type_of(t) == type_of(made[0]) for t in made):
+            break
+        whole = reduce(lambda a, b, kind=kind: _merged(a, b, kind), types)  # type: ignore[misc]
+        made = [_as_type(t, whole) for t in terms]
+    return tuple(made)
 
 
-def _with_lists(a: Type, b: Type) -> Any:
-    """The type in which an array is a list if it is one in either."""
+def _merged(a: Type, b: Type, kind: type) -> Any:
+    """The type of both where an array is a list in one and a bag in the other: of the kind that is given."""
     match a, b:
-        case (ListType(), Boxed()) | (Boxed(), ListType()):
-            return a if isinstance(a, ListType) else b
-        case Boxed(MapType(k, v)), Boxed(MapType(l, _)):
-            return Boxed(MapType(_with_lists(k, l), v))
-        case MapType(k, v), MapType(l, w):
-            return MapType(_with_lists(k, l), _with_lists(v, w))
+        case (ListType(x), Boxed(MapType(y, n))) | (Boxed(MapType(y, n)), ListType(x)):
+            inner = _merged(x, y, kind)
+            return ListType(inner) if kind is ListType else Boxed(MapType(inner, n))
+        case ListType(x), ListType(y):
+            return ListType(_merged(x, y, kind))
+        case Boxed(MapType(x, n)), Boxed(MapType(y, _)):
+            return Boxed(MapType(_merged(x, y, kind), n))
+        case MapType(x, v), MapType(y, w):
+            return MapType(_merged(x, y, kind), _merged(v, w, kind))
         case (RecordType(fields), RecordType(others)) | (ProductType(fields), ProductType(others)):
             pairs = zip(fields, others, strict=True)
-            kind: Any = type(a)
-            return kind(tuple((n, _with_lists(f, g)) for (n, f), (_, g) in pairs))
+            record: Any = type(a)
+            return record(tuple((n, _merged(f, g, kind)) for (n, f), (_, g) in pairs))
         case _:
             return a
 
 
-def _with_nulls(term: Term, t: Any) -> Term:
-    """The term as one of a type, which only the types of its NULLs and of empty bags keep it from being."""
+def _as_type(term: Term, t: Any) -> Term:
+    """The term as one of a type: with other types for its NULLs and empty bags, and lists as bags."""
     if type_of(term) == t:
         return term
     match term:
         case Const(None):
             return Const(None, t)
+        case Call("cast", (nothing,)) if type_of(nothing) == VOID:
+            return Const(None, t)
         case Zero():
             return Zero(t)
         case Record(fields):
             types = dict(t.fields)
-            return Record(tuple((n, _with_nulls(f, types[n])) for n, f in fields))
+            return Record(tuple((n, _as_type(f, types[n])) for n, f in fields))
         case Sng(key, value):
-            return Sng(_with_nulls(key, t.key), _with_nulls(value, t.value))
-        case Box(inner):
-            return Box(_with_nulls(inner, t.content))
+            return Sng(_as_type(key, t.key), _as_type(value, t.value))
+        case Box(inner) if isinstance(t, Boxed):
+            return Box(_as_type(inner, t.content))
         case Add(terms):
-            return Add(tuple(_with_nulls(x, t) for x in terms))
+            return Add(tuple(_as_type(x, t) for x in terms))
         case Neg(inner):
-            return Neg(_with_nulls(inner, t))
+            return Neg(_as_type(inner, t))
         case Times(factors):
-            return Times(
-                tuple(_with_nulls(f, t) if isinstance(type_of(f), MapType) else f for f in factors)
-            )
+            maps = [isinstance(type_of(f), MapType) for f in factors]
+            pairs = zip(factors, maps, strict=True)
+            return Times(tuple(_as_type(f, t) if m else f for f, m in pairs))
         case For() | Let() | Each():
             *outer, body = children(term)
-            return rebuild(term, (*outer, _with_nulls(body, t)))
+            return rebuild(term, (*outer, _as_type(body, t)))
         case Call("case", (condition, *branches)):
-            return rebuild(term, (condition, *(_with_nulls(b, t) for b in branches)))
+            return rebuild(term, (condition, *(_as_type(b, t) for b in branches)))
         case Call("coalesce", args):
-            return rebuild(term, tuple(_with_nulls(a, t) for a in args))
-        case _:
-            return term
+            return rebuild(term, tuple(_as_type(a, t) for a in args))
+    match type_of(term), t:
+        case RecordType(), RecordType(columns):
+            return Record(tuple((n, _as_type(Field(term, n), f)) for n, f in columns))
+        case ListType(element), Boxed(MapType(row, _)):
+            x = Var(fresh("x", names_in(term)), element)
+            bag = For(x, Unbox(term), Sng(_as_type(x, row), ONE))
+            there = Call("is_not_null", (term,))
+            return Call("case", (there, Box(bag), Const(None, t)))
+    return term
 
 
 def _renamed(body: Term, by: dict[Var, Var]) -> Term:

@@ -46,6 +46,7 @@ from headwater.calculus.types import (
     MapType,
     ProductType,
     RecordType,
+    has_box,
     is_key,
 )
 from headwater.errors import NotIncremental
@@ -222,6 +223,12 @@ class Subqueries:
     ) -> tuple[Var, Term, dict[Term, Term]]:
         """single(q) = one_row(sum(q), min(q)), over the pair of q and its count; it is checked where it is used."""
         x = Var(self.fresh("x"), type_of(source).key)
+        if has_box(x.type):
+            raise NotIncremental(
+                "SUBQUERY",
+                "a scalar subquery gives an array of another row",
+                hint="join with the row that has it, or build the array with array_agg",
+            )
         pair = For(x, source, Record((("v", Sng(x, ONE)), ("s", ONE))))
         w = Var(self.fresh("v"), type_of(pair))
         bag, count = Field(w, "v"), Box(Field(w, "s"))

@@ -39,6 +39,7 @@ from headwater.calculus.types import (
     Base,
     KeyType,
     decimal,
+    has_box,
     is_numeric,
 )
 from headwater.errors import HeadwaterError, QueryError, TypeMismatch
@@ -218,6 +219,10 @@ class Grouping:
             case "bool_and" | "bool_or":
                 return self._logical(name, args[0], where, total(lambda _: ONE))
             case "min" | "max":
+                if has_box(type_of(args[0])):
+                    what = f"`{node.sql(dialect='spark')}` compares {sql_name(type_of(args[0]))}"
+                    hint = "arrays are bags here, without an order"
+                    raise self.reader.error(TypeMismatch, what, node, hint=hint)
                 values = self.kept(where, args, Sng(args[0], ONE))
                 return lambda v: Answer(name, (), v(values))
             case "array_agg" | "collect_set":
