@@ -51,6 +51,24 @@ WHERE NOT EXISTS (SELECT 1 FROM returns r WHERE r.order_id = l.order_id AND r.pr
 SELECT v.cust_id, v.at FROM visits v
 WHERE NOT EXISTS (SELECT 1 FROM visits w WHERE w.cust_id = v.cust_id AND w.at < v.at);
 
+-- not_exists_counted: lines of products whose region has no stock, where the lines and orders are only counted
+-- clauses: not exists, inner join, group by
+SELECT p.name, count(*) AS n FROM products p JOIN order_lines l ON l.prod_id = p.prod_id
+JOIN orders o ON o.order_id = l.order_id JOIN customers c ON c.cust_id = o.cust_id
+WHERE NOT EXISTS (SELECT 1 FROM returns r JOIN orders q ON q.order_id = r.order_id WHERE r.prod_id = p.prod_id AND q.cust_id = c.cust_id)
+GROUP BY p.name;
+
+-- not_exists_counted_rows: the same as rows, and nothing but keys is shown of what is counted
+-- clauses: not exists, inner join
+SELECT l.prod_id, o.channel FROM order_lines l JOIN orders o ON o.order_id = l.order_id
+WHERE l.qty > 1 AND NOT EXISTS (SELECT 1 FROM returns r WHERE r.prod_id = l.prod_id AND r.reason = o.channel);
+
+-- not_exists_counted_nulls: keys that are equal as NULL or not at all
+-- clauses: not exists, inner join, group by
+SELECT x.name, sum(l.qty) AS n, count(*) AS m FROM customers x JOIN orders o ON o.cust_id <=> x.cust_id
+JOIN order_lines l ON l.order_id = o.order_id, products p JOIN stock s ON s.prod_id = p.prod_id
+WHERE p.prod_id = l.prod_id AND NOT EXISTS (SELECT 1 FROM returns r WHERE r.prod_id <=> p.prod_id) GROUP BY x.name;
+
 -- not_exists_double: customers who ordered from every channel
 -- clauses: not exists, except, cross join
 SELECT c.cust_id FROM customers c WHERE NOT EXISTS (

@@ -206,7 +206,9 @@ class Materializer:
                 continue
             if not waiting:
                 break
-            answers = {v for v, t in m.atoms if isinstance(t, Rel) and t.name in self.program.strata}
+            answers = {
+                v for v, t in m.atoms if isinstance(t, Rel) and t.name in self.program.strata
+            }
             block, is_change = _next(waiting, pending, flow.known, order, rows, answers)
             waiting.remove((block, is_change))
             order.extend(block)

@@ -30,21 +30,29 @@ from headwater.calculus.terms import (
     Sng,
     Term,
     Times,
+    Unbox,
     Var,
     Zero,
+    replaced,
     variables,
 )
 from headwater.calculus.types import (
     INT,
 )
+from headwater.rules.counted import only_counted
 from headwater.rules.keyed import (
     FALSE,
     LIVE,
     NONE,
     ONE,
+    Keyed,
     beside_outer,
+    by_equalities,
+    cells,
+    key_of,
     matching,
     opened,
+    outer_rows,
     spread,
     sum_of,
 )
@@ -112,6 +120,30 @@ class Truth:
             case _:
                 return self._joined(term, there=True)
 
+    def counted(self, term: Term) -> Monomial | None:
+        """The monomial times ¬r, with the number of those rows in their place that are only counted."""
+        if not isinstance(term, For) or _null_aware(term) is not None:
+            return None
+        of, found = self.of, opened(summands(term))
+        outer = {v for v in variables(term) if v in self.rows}
+        by = by_equalities(found, outer) if outer else None
+        split = only_counted(self.m, by.keys) if by is not None else None
+        if split is None:
+            return None
+        keyed = Keyed(of.keyed(found, outer, self.m).parts, split.keys)
+        groups = beside_outer(keyed, split.counted, lambda q: (("c", q),), (("c", NONE),))
+        k, w = Var(of.fresh("k"), type_of(groups).key), Var(of.fresh("w"), type_of(groups).value)
+        row = Record((*key_of(cells(k)).fields, ("n", Box(Field(w, "n")))))
+        answers = of.named(Each(k, w, groups, Times((*_none_beside(w), Sng(row, ONE)))))
+        p = Var(of.fresh("p"), type_of(answers).key)
+        m = split.rest
+        rows = {v for v, _ in m.atoms}
+        keys: dict[Term, Term] = {t: Field(p, f"_key{i}") for t, i in split.equal.items()}
+        joined = [Pred(Call("<=>", (key, t))) for t, key in keys.items() if variables(t) <= rows]
+        factors = [replaced(f, keys) for f in m.factors]
+        atoms = ((p, answers), *m.atoms)
+        return Monomial(atoms, (*joined, *factors, Unbox(Field(p, "n"))), replaced(m.output, keys))
+
     def _joined(self, term: Term, there: bool) -> Cases:
         """A join with the keys at which a subquery has rows, or with those of the outer rows at which it has none."""
         split = _null_aware(term)
@@ -131,17 +163,22 @@ class Truth:
             k = Var(of.fresh("k"), type_of(groups).key)
             tests: tuple[Term, ...] = (Pred(Call(">", (Box(w), LIVE))),)
         else:
-            groups = beside_outer(keyed, self.m, lambda q: (("c", q),), (("c", NONE),))
+            groups = beside_outer(
+                keyed, outer_rows(self.m, keyed.keys), lambda q: (("c", q),), (("c", NONE),)
+            )
             k = Var(of.fresh("k"), type_of(groups).key)
             w = Var(w.name, type_of(groups).value)
-            tests = (
-                Pred(Call(">", (Box(Field(w, "n")), LIVE))),
-                Pred(Call("=", (Box(Field(w, "c")), LIVE))),
-            )
+            tests = _none_beside(w)
         row = spread(k, {k})
         answers = of.named(Each(k, w, groups, Times((*tests, Sng(row, ONE)))))
         p = Var(of.fresh("p"), type_of(answers).key)
         return [(((p, answers),), matching(p, keyed.keys))]
+
+
+def _none_beside(w: Var) -> tuple[Term, ...]:
+    """That there are outer rows, and none of the subquery."""
+    counts = ((">", "n"), ("=", "c"))
+    return tuple(Pred(Call(op, (Box(Field(w, n)), LIVE))) for op, n in counts)
 
 
 def _both(*several: Cases) -> Cases:

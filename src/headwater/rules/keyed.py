@@ -190,11 +190,13 @@ def valued(m: Monomial, value: Term, keys: Sequence[Term] | None = None) -> Mono
     return Monomial(m.atoms, m.factors, Sng(key, value))
 
 
-def beside_outer(keyed: Keyed, m: Monomial, parts: Callable[[Term], Fields], zeros: Fields) -> Term:
+def beside_outer(
+    keyed: Keyed, outer: Monomial, parts: Callable[[Term], Fields], zeros: Fields
+) -> Term:
     """{e(x) ↦ ⟨n: 1, zeros⟩} over the outer rows, and {key ↦ ⟨n: 0, parts⟩} over the subquery: two counts a key."""
     rows = [(s, valued(n, Record((("n", NONE), *parts(value_of(n)))))) for s, n in keyed.parts]
-    outer = valued(outer_rows(m, keyed.keys), Record((("n", ONE), *zeros)), keyed.keys)
-    return sum_of([*rows, (1, outer)])
+    beside = valued(outer, Record((("n", ONE), *zeros)), keyed.keys)
+    return sum_of([*rows, (1, beside)])
 
 
 def matching(p: Var, keys: Sequence[Term]) -> tuple[Term, ...]:

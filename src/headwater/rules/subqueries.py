@@ -290,6 +290,9 @@ class Subqueries:
         for i, f in enumerate(m.factors):
             if isinstance(f, Not):
                 rest = Monomial(m.atoms, (*m.factors[:i], *m.factors[i + 1 :]), m.output)
+                counted = Truth(self, rest).counted(f.term)
+                if counted is not None:
+                    return [counted]
                 cases = Truth(self, rest).absent(f.term)
                 return [
                     Monomial((*rest.atoms, *atoms), (*factors, *rest.factors), rest.output)
@@ -381,7 +384,7 @@ class Subqueries:
             return tuple((f"_{f}", by_name[f]) for f, _ in parts)
 
         zeros = tuple((f"_{f}", Zero(z)) for f, z in parts)  # type: ignore[arg-type]
-        groups = beside_outer(keyed, m, fields, zeros)
+        groups = beside_outer(keyed, outer_rows(m, keyed.keys), fields, zeros)
         k = Var(self.fresh("k"), type_of(groups).key)
         v = Var(self.fresh("v"), type_of(groups).value)
         whole = Record(tuple((f, Field(v, f"_{f}")) for f, _ in parts))
