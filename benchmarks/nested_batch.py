@@ -4,7 +4,7 @@ A share of all foreign keys is drawn from a Zipf distribution with exponent 2, s
 all inner rows; or there are only ten rows at the top, each with large bags. Three ways to the same answer:
 
     nested     one plan that groups and collects bags; Q4 to Q7 read nested rows
-    shredded   the flat parts, each a plan; Q4 to Q7 read flat parts
+    shredded   the flat parts that Headwater derives, each a plan; Q4 to Q7 read flat parts
     view       the view defined over sources that are there, with its state written
 
 All have the same number of partitions. Tasks of one stage should take equally long, and under skew do not: the ratio is
@@ -30,10 +30,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
-from tests.nested.workload import COLUMNS, QUERIES, SCHEMAS, projected, tables_of
+from tests.nested.workload import COLUMNS, NESTED, QUERIES, SCHEMAS, projected, tables_of
 from tests.tpch.data import generated
 
 import headwater as hw
+from benchmarks import derived
+from benchmarks.derived import table_of
 from benchmarks.nested_plans import SPARK, plan, unlike
 from benchmarks.report import ROOT, Progress, Report, number, timed
 from benchmarks.views import folder
@@ -100,69 +102,47 @@ def with_column(table: pa.Table, name: str, values: Any) -> pa.Table:
 
 # --- shredded plans ----------------------------------------------------------------------------------------------
 
+Plans = dict[str, str]
+"""The flat parts of a query by path, each as SQL."""
+
 SOLD = """lineitem l JOIN orders o ON o.orderkey = l.orderkey
           JOIN customer c ON c.custkey = o.custkey"""
-SHREDDED: dict[str, dict[str, str]] = {
-    "q1": {
-        "": "SELECT name, custkey AS orders FROM customer",
-        "orders": "SELECT custkey AS _label, orderdate AS date, orderkey AS parts FROM orders",
-        "orders.parts": """SELECT l.orderkey AS _label, p.name, l.quantity
-            FROM lineitem l JOIN part p ON p.partkey = l.partkey""",
-    },
-    "q2": {
-        "": "SELECT name, suppkey AS customers FROM supplier",
-        "customers": f"SELECT l.suppkey AS _label, c.name AS value FROM {SOLD}",
-    },
-    "q3": {
-        "": "SELECT name, partkey AS suppliers, partkey AS customers FROM part",
-        "suppliers": """SELECT ps.partkey AS _label, s.name, s.nationkey
-            FROM partsupp ps JOIN supplier s ON s.suppkey = ps.suppkey""",
-        "customers": f"SELECT l.partkey AS _label, c.name, c.nationkey FROM {SOLD}",
-    },
-    "q4": {
-        "": """SELECT c.name AS customer, p.name AS part, month(o.date) AS month,
-                      sum(p.quantity) AS quantity
-            FROM q1 c JOIN q1_orders o ON o._label = c.orders
-                      JOIN q1_orders_parts p ON p._label = o.parts
-            GROUP BY c.name, p.name, month(o.date)"""
-    },
-    "q5": {
-        "": """SELECT p.name AS part, count(*) AS customers
-            FROM q3 p JOIN q3_customers c ON c._label = p.customers
-            LEFT ANTI JOIN q3_suppliers s
-                ON s._label = p.suppliers AND s.nationkey = c.nationkey
-            GROUP BY p.name"""
-    },
-    "q6": {
-        "": "SELECT name, name AS suppliers FROM customer",
-        "suppliers": """SELECT c.value AS _label, s.name AS value
-            FROM q2 s JOIN q2_customers c ON c._label = s.customers""",
-    },
-    "q7": {
-        "": "SELECT name, nationkey AS parts FROM nation",
-        "parts": """SELECT s.nationkey AS _label, p.name AS value
-            FROM (SELECT DISTINCT _label, nationkey FROM q3_suppliers) s
-            JOIN q3 p ON p.suppliers = s._label
-            LEFT ANTI JOIN q3_customers c
-                ON c._label = p.customers AND c.nationkey = s.nationkey""",
-    },
+RELATIONS: Plans = {
+    "q1": "SELECT custkey, name FROM customer",
+    "q1.orders": "SELECT custkey, orderkey, orderdate AS date FROM orders",
+    "q1.orders.parts": """SELECT o.custkey, l.orderkey, p.name, l.quantity
+        FROM lineitem l JOIN part p ON p.partkey = l.partkey JOIN orders o ON o.orderkey = l.orderkey""",
+    "q2": "SELECT suppkey, name FROM supplier",
+    "q2.customers": f"SELECT l.suppkey, c.name AS value FROM {SOLD}",
+    "q3": "SELECT partkey, name FROM part",
+    "q3.suppliers": """SELECT ps.partkey, s.name, s.nationkey
+        FROM partsupp ps JOIN supplier s ON s.suppkey = ps.suppkey""",
+    "q3.customers": f"SELECT l.partkey, c.name, c.nationkey FROM {SOLD}",
 }
-"""The flat parts of each query by path. A bag is its label in the row around it, and `_label` beside its own rows."""
+"""What Q4 to Q7 read, as the relations that a nested source is kept in."""
 
 
-def table_of(name: str, path: str) -> str:
-    """What a part is called as a table."""
-    return "_".join([name, *path.split(".")]) if path else name
+def shredded_plans() -> dict[str, Plans]:
+    """The parts that Headwater derives for each query; Q4 to Q7 are over nested sources."""
+    out = {}
+    for name, q in QUERIES.items():
+        with folder() as home, hw.open(home / "db") as db:
+            for n in q.inputs:
+                ddl, key = NESTED[n] if n in NESTED else (SCHEMAS[n], None)
+                db.source(n, ddl, key=key)
+            db.view(name, q)
+            out[name] = derived.parts(db.compiler.program, name)
+    return out
 
 
-def nested_again(con: duckdb.DuckDBPyConnection, name: str, folder: Path) -> str:
+def nested_again(con: duckdb.DuckDBPyConnection, name: str, parts: Plans, folder: Path) -> str:
     """The parts in a folder nested, as a query of DuckDB."""
 
     def rows(path: str) -> str:
         prefix = f"{path}." if path else ""
-        inner = [p for p in SHREDDED[name] if p and p.rpartition(".")[0] == path]
+        inner = [p for p in parts if p and p.rpartition(".")[0] == path]
         bags = [p.rpartition(".")[2] for p in inner]
-        text = f"FROM read_parquet('{folder}/{table_of(name, path)}/*.parquet') t"
+        text = f"FROM read_parquet('{folder}/{part_of(name, path)}/*.parquet') t"
         for bag in bags:
             element = elements(f"{prefix}{bag}")
             text += f""" LEFT JOIN (SELECT _label, list({element}) AS bag
@@ -171,11 +151,16 @@ def nested_again(con: duckdb.DuckDBPyConnection, name: str, folder: Path) -> str
         return f"SELECT t.* {f'REPLACE ({replaced})' if bags else ''} {text}"
 
     def elements(path: str) -> str:
-        at = f"{folder}/{table_of(name, path)}/*.parquet"
+        at = f"{folder}/{part_of(name, path)}/*.parquet"
         names = [n for n in con.read_parquet(at).columns if n != "_label"]
         return "value" if names == ["value"] else f"{{{', '.join(f'{n}: {n}' for n in names)}}}"
 
     return rows("")
+
+
+def part_of(name: str, path: str) -> str:
+    """What a part is called as a table."""
+    return table_of(f"{name}.{path}") if path else name
 
 
 # --- tasks -----------------------------------------------------------------------------------------------------------
@@ -256,6 +241,7 @@ def run(report: Report, scale: float, progress: Progress) -> None:
     tasks = Tasks(spark)
     tables = generated(scale, ROOT / "build" / "tpch", COLUMNS)
     plain = {n: projected(n, t) for n, t in tables.items()}
+    plans = shredded_plans()
     found: Found = {}
     failed: dict[tuple[str, str], str] = {}
     for setting in SETTINGS:
@@ -263,7 +249,7 @@ def run(report: Report, scale: float, progress: Progress) -> None:
         percent = 0 if setting == FEW else float(setting.split()[0])
         given = few(plain) if setting == FEW else skewed(plain, percent, rng)
         with folder() as home:
-            evaluate(spark, tasks, given, home, setting, found, progress, RUNS[report.scale])
+            evaluate(spark, tasks, plans, given, home, setting, found, progress, RUNS[report.scale])
             if setting in DEFINED_AT:
                 define(spark, tasks, given, home, setting, found, failed, progress)
     spark.stop()
@@ -289,6 +275,7 @@ def readable(spark: SparkSession, files: Mapping[str, Path]) -> Iterator[None]:
 def evaluate(
     spark: SparkSession,
     tasks: Tasks,
+    plans: Mapping[str, Plans],
     given: Tables,
     home: Path,
     setting: str,
@@ -301,18 +288,21 @@ def evaluate(
     for n, at in flat.items():
         pq.write_table(given[n], at)
     nested, shredded = home / "nested", home / "shredded"
+    relations = {table_of(n): home / "relations" / n for n in RELATIONS}
+    with readable(spark, flat):
+        for n, text in RELATIONS.items():
+            spark.sql(text).write.mode("overwrite").parquet(str(relations[table_of(n)]))
     for name, q in QUERIES.items():
         progress.step(f"{name} on Spark, {setting}", 0)
         before = [n for n in q.inputs if n in QUERIES]
         with readable(spark, {**flat, **{n: nested / n for n in before}}):
             one = measured(spark, tasks, {nested / name: plan(name, SPARK)}, runs)
-        parts = {table_of(n, p): shredded / table_of(n, p) for n in before for p in SHREDDED[n]}
-        with readable(spark, {**flat, **parts}):
-            texts = {shredded / table_of(name, p): text for p, text in SHREDDED[name].items()}
+        with readable(spark, {**flat, **(relations if before else {})}):
+            texts = {shredded / part_of(name, p): text for p, text in plans[name].items()}
             other = measured(spark, tasks, texts, runs)
         again = home / "again.parquet"
         with duckdb.connect() as con:
-            con.sql(nested_again(con, name, shredded)).write_parquet(str(again))
+            con.sql(nested_again(con, name, plans[name], shredded)).write_parquet(str(again))
         problem = unlike(again, nested / name / "*.parquet")
         if problem:
             raise AssertionError(f"{name}, {setting}: shredded and nested differ: {problem}")
