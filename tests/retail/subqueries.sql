@@ -51,12 +51,12 @@ WHERE NOT EXISTS (SELECT 1 FROM returns r WHERE r.order_id = l.order_id AND r.pr
 SELECT v.cust_id, v.at FROM visits v
 WHERE NOT EXISTS (SELECT 1 FROM visits w WHERE w.cust_id = v.cust_id AND w.at < v.at);
 
--- not_exists_counted: lines of products whose region has no stock, where the lines and orders are only counted
+-- not_exists_counted: lines of customers who never gave the product back; lines and orders are only counted
 -- clauses: not exists, inner join, group by
-SELECT p.name, count(*) AS n FROM products p JOIN order_lines l ON l.prod_id = p.prod_id
+SELECT p.title, count(*) AS n FROM products p JOIN order_lines l ON l.prod_id = p.prod_id
 JOIN orders o ON o.order_id = l.order_id JOIN customers c ON c.cust_id = o.cust_id
 WHERE NOT EXISTS (SELECT 1 FROM returns r JOIN orders q ON q.order_id = r.order_id WHERE r.prod_id = p.prod_id AND q.cust_id = c.cust_id)
-GROUP BY p.name;
+GROUP BY p.title;
 
 -- not_exists_counted_rows: the same as rows, and nothing but keys is shown of what is counted
 -- clauses: not exists, inner join

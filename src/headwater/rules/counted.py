@@ -53,7 +53,7 @@ def only_counted(m: Monomial, keys: Sequence[Term]) -> Split | None:
     joined += [variables(source) | {v} for v, source in m.atoms]
     needed = _closure(read & own, joined)
     free = own - needed
-    if len(free) < 2:  # one relation by its key is looked up as soon as it is counted
+    if not free:
         return None
     chosen: list[Term] = []
     guards: list[Term] = []
