@@ -66,7 +66,7 @@ FASTER = 10
 """How many times faster than recomputing on Spark each query is asked to be, at full scale."""
 PEER = 0.3
 """Seconds that Pathway took for an increment of Q1 at full scale, at best, on the machine that the targets are from."""
-SECONDS = {"small": 120, "ordinary": 200, "full": 3600}
+SECONDS = {"small": 120, "ordinary": 200, "full": 900}
 """What one database may take in all."""
 OTHERS = ("recursive", "first-order")
 

@@ -51,7 +51,7 @@ PARTITIONS = 16
 DEFINED = ("q1", "q3")
 DEFINED_AT = (SETTINGS[0], SETTINGS[3], FEW)
 """The queries that are also defined as views, and where."""
-RUNS = {"small": 1, "ordinary": 1, "full": 3}
+RUNS = {"small": 1, "ordinary": 1, "full": 1}
 STEPS = len(SETTINGS) * len(QUERIES) + len(DEFINED_AT) * len(DEFINED)
 
 Tables = dict[str, pa.Table]

@@ -17,7 +17,7 @@ from headwater.calculus.text import show
 from headwater.calculus.types import INT, MapType, RecordType, bag, has_box
 from headwater.compiler.materialize import map_of
 from headwater.compiler.program import Map
-from headwater.compiler.sources import SourcePart, rows_of, source_parts
+from headwater.compiler.sources import SourcePart, owned_by, rows_of, source_parts
 from headwater.compiler.strata import Compiler
 from headwater.errors import StateError
 from headwater.language.functions import DEFINED
@@ -149,7 +149,8 @@ class Catalog:
             if has_box(s.row)
         }
         rows = {n: row for s in sources for n, row in s.relations.items()}
-        compiler = Compiler(rows, static, inputs)
+        owned = {n: owner for s in sources if s.nested for n, owner in owned_by(s.parts).items()}
+        compiler = Compiler(rows, static, inputs, owned)
         for source in sources:
             if source.retain:
                 for kept in source.all_maps:

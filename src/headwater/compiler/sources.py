@@ -45,6 +45,7 @@ from headwater.calculus.types import (
 )
 from headwater.errors import QueryError, UnknownName
 from headwater.rules.opening import as_lists
+from headwater.rules.owned import Owner
 
 VALUE = "value"
 """The column of an element that is no struct."""
@@ -159,6 +160,16 @@ def _renamed(
     """The owner's key under names that the element's columns have not."""
     low = {t.lower() for t in taken}
     return tuple((f"{name}_{n}" if n.lower() in low else n, t) for n, t in owner)
+
+
+def owned_by(parts: Sequence[SourcePart]) -> dict[str, Owner]:
+    """Which relation has the owners of the rows of each."""
+    out = {}
+    for p in parts:
+        if p.above is not None:
+            above = parts[p.above]
+            out[p.name] = Owner(above.name, tuple(zip(p.owner, above.key, strict=True)))
+    return out
 
 
 def rows_of(parts: Sequence[SourcePart]) -> Term:

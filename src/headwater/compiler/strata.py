@@ -45,6 +45,7 @@ from headwater.rules.failures import failing, lenient, may_fail
 from headwater.rules.grouping import groups_again
 from headwater.rules.monoid import Monomial
 from headwater.rules.opening import as_lists, builds_bags, opened, retyped, without_order
+from headwater.rules.owned import Owned
 from headwater.rules.subqueries import Subqueries
 
 DIVIDES = "rows that divide by zero"
@@ -59,6 +60,7 @@ class Compiler:
         sources: Mapping[str, RecordType],
         static: Iterable[str] = (),
         inputs: Mapping[Rel, Term] | None = None,
+        owned: Owned | None = None,
     ):
         self.program = Program()
         self.inputs = dict(
@@ -69,11 +71,13 @@ class Compiler:
         """What inputs with arrays are compiled as: a nested source is a query over its flat parts."""
         self.relations = Relations(dict(sources), {n: 0 for n in sources}, set(static))
         self.maps = Materializer(self.program, self.relations)
-        self.subqueries = Subqueries(self._relation)
+        self.subqueries = Subqueries(self._relation, owned)
 
     def fork(self) -> Compiler:
         """A copy to try something on."""
-        made = Compiler(self.relations.rows, self.relations.static, self.inputs)
+        made = Compiler(
+            self.relations.rows, self.relations.static, self.inputs, self.subqueries.owned
+        )
         p, r = self.program, self.relations
         made.program = Program(dict(p.maps), dict(p.strata), dict(p.views), dict(p.checks))
         made.relations = Relations(dict(r.rows), dict(r.levels), set(r.static))

@@ -86,6 +86,7 @@ from headwater.rules.keyed import (
 from headwater.rules.limits import limited, numbers_windows
 from headwater.rules.monoid import Monomial, monomial, summands
 from headwater.rules.normalize import for_let, normalize
+from headwater.rules.owned import Owned, without_owners
 from headwater.rules.rewrite import rewrite
 from headwater.rules.simplify import SIMPLIFY
 
@@ -106,8 +107,9 @@ class Subquery:
 class Subqueries:
     """The subqueries of one compilation."""
 
-    def __init__(self, named: Named):
+    def __init__(self, named: Named, owned: Owned | None = None):
         self.named = named
+        self.owned = owned or {}
         self.known: dict[str, Subquery] = {}
         self.count = 0
 
@@ -257,6 +259,7 @@ class Subqueries:
         todo, done = list(reversed(found)), list[tuple[int, Monomial]]()
         while todo:
             sign, m = todo.pop()
+            m = without_owners(m, self.owned)
             step = self._one(m)
             if step is None:
                 done.append((sign, m))
