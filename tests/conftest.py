@@ -7,6 +7,8 @@ examples for each law as FUZZ_EXAMPLES says, and remembers failures like the oth
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -36,3 +38,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--golden", action="store_true", help="rewrite the golden files; read the diff"
     )
+
+
+def started() -> bool:
+    """Whether this process has a Spark session."""
+    sql = sys.modules.get("pyspark.sql")
+    return sql is not None and sql.SparkSession._instantiatedSession is not None
+
+
+@pytest.fixture(autouse=True)
+def spark_is_marked(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Tests without the mark `spark` start none: they run in several processes, each of which would have its own."""
+    before = started()
+    yield
+    if not before and started() and request.node.get_closest_marker("spark") is None:
+        pytest.fail("the test started Spark and is not marked: pytest.mark.spark")
