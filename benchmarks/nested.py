@@ -36,7 +36,6 @@ from tests.nested.workload import (
 from tests.tpch.data import Change, Stream, generated
 
 import headwater as hw
-from benchmarks import nested_batch
 from benchmarks.apart import Failed, apart
 from benchmarks.nested_plans import (
     DEEP,
@@ -253,9 +252,8 @@ class Recomputed:
 
 
 def run(report: Report) -> None:
-    """Increments of all queries, the same with the other strategy and over nested sources, the others, and batch."""
-    steps = 2 * len(QUERIES) + 2 * len(FROM_NESTED) + len(QUERIES) + nested_batch.STEPS
-    progress = Progress(steps)
+    """Increments of all queries, the same with the other strategy and over nested sources, and the others."""
+    progress = Progress(2 * len(QUERIES) + 2 * len(FROM_NESTED) + len(QUERIES))
     with folder() as home:
         kept = increments(report.scale, home, progress)
         others, wrong = recompute(report, home, kept, progress)
@@ -264,7 +262,6 @@ def run(report: Report) -> None:
             for seconds, phases in zip(measured.seconds, measured.phases, strict=True):
                 report.sample("increment", seconds, "s", query=name, how=how, **phases)
     tell(report, kept, others, wrong)
-    nested_batch.run(report, SCALE[report.scale], progress)
     progress.end()
     if wrong:
         report.write()

@@ -51,7 +51,8 @@ PARTITIONS = 16
 DEFINED = ("q1", "q3")
 DEFINED_AT = (SETTINGS[0], SETTINGS[3], FEW)
 """The queries that are also defined as views, and where."""
-RUNS = {"small": 1, "ordinary": 1, "full": 1}
+SCALE = {"small": 0.01, "ordinary": 0.1, "full": 1.0}
+RUNS = {"small": 1, "ordinary": 3, "full": 1}
 STEPS = len(SETTINGS) * len(QUERIES) + len(DEFINED_AT) * len(DEFINED)
 
 Tables = dict[str, pa.Table]
@@ -235,11 +236,12 @@ Found = dict[tuple[str, str], dict[str, Way]]
 """By setting and query, the ways."""
 
 
-def run(report: Report, scale: float, progress: Progress) -> None:
-    """All settings, queries and ways, at a scale of the data."""
+def run(report: Report) -> None:
+    """All settings, queries and ways."""
+    progress = Progress(STEPS)
     spark = session()
     tasks = Tasks(spark)
-    tables = generated(scale, ROOT / "build" / "tpch", COLUMNS)
+    tables = generated(SCALE[report.scale], ROOT / "build" / "tpch", COLUMNS)
     plain = {n: projected(n, t) for n, t in tables.items()}
     plans = shredded_plans()
     found: Found = {}
@@ -253,6 +255,7 @@ def run(report: Report, scale: float, progress: Progress) -> None:
             if setting in DEFINED_AT:
                 define(spark, tasks, given, home, setting, found, failed, progress)
     spark.stop()
+    progress.end()
     for (setting, name), ways in found.items():
         for how, way in ways.items():
             facts = {"query": name, "setting": setting, "how": how}
@@ -368,7 +371,7 @@ def define(
 def tell(report: Report, found: Found, failed: Mapping[tuple[str, str], str]) -> None:
     """Tables, targets and a plot."""
     report.say(
-        f"## Whole answers under skew\n\nSeconds to evaluate a query on Spark with {PARTITIONS} partitions: Spark's own "
+        f"Scale factor {SCALE[report.scale]:g}. Seconds to evaluate a query on Spark with {PARTITIONS} partitions: Spark's own "
         "nested plan, the flat parts of the shredded query, and the definition of a view, which writes its state too. In "
         "brackets the longest task to the median one, of stages with more than two tasks. A share of the foreign keys is drawn from a Zipf distribution with "
         f"exponent {EXPONENT:g}; or there are ten rows at the top."
