@@ -149,7 +149,12 @@ class Catalog:
             if has_box(s.row)
         }
         rows = {n: row for s in sources for n, row in s.relations.items()}
-        owned = {n: owner for s in sources if s.nested for n, owner in owned_by(s.parts).items()}
+        owned = {
+            n: owner
+            for s in sources
+            if s.nested and s.retain
+            for n, owner in owned_by(s.parts).items()
+        }
         compiler = Compiler(rows, static, inputs, owned)
         for source in sources:
             if source.retain:
@@ -201,8 +206,8 @@ def part_map(source: SourceDef, part: SourcePart) -> Map:
     """The map that holds the rows of a relation: looked up by owner or key, or by the whole row."""
     row = part.row if source.nested else source.row
     names = [n for n, _ in row.fields]
-    low = {k.lower() for k in part.owner or part.key}
-    by = [i for i, n in enumerate(names) if n.lower() in low] if low else range(len(names))
+    low = [n.lower() for n in names]
+    by = [low.index(k.lower()) for k in part.owner or part.key] or range(len(names))
     term = _selected(part.name, row, names)
     note = f"the rows of {part.name}"
     return map_of(term, list(by), None, "change", (), (), note, "source", None, names)

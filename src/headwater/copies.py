@@ -263,7 +263,9 @@ class _Together:
             sizes = np.bincount(which, np.asarray(column(part, WEIGHT)), len(codes.dictionary))
             starts = np.concatenate([[0], np.cumsum(sizes.astype(np.int64))])
             names, cells = rows.column_names, [column(rows, n) for n in rows.column_names]
-            values = self.row(names, cells, path) if struct else cells[0]
+            values = (
+                self.row(names, cells, path) if struct else self.value(cells[0], f"{path}.value")
+            )
             self.bags[path] = (codes.dictionary, values, starts)
         return self.bags[path]
 

@@ -22,7 +22,7 @@ from pyspark.sql.types import StructType
 from headwater.asking import Asking
 from headwater.calculus.check import type_of
 from headwater.calculus.terms import Term
-from headwater.calculus.types import RecordType
+from headwater.calculus.types import RecordType, field_names
 from headwater.catalog import (
     APPLIED,
     SEEN,
@@ -207,7 +207,7 @@ class Database(Readable):
         made = SourceDef(
             name, ddl_of(row), keys, static, retain, strict, path, format, dict(options or {})
         )
-        self._check_columns(name, row, keys)
+        self._check_columns(name, row, keys, strict)
         known = self.catalog.sources.get(name)
         if known == made:
             return Source(self, name)
@@ -235,7 +235,7 @@ class Database(Readable):
 
     def _check_name(self, name: str) -> None:
         taken = {n.lower() for n in (*self.catalog.sources, *self.catalog.views)}
-        if not name.isidentifier():
+        if not name.isidentifier() or name.startswith("Δ"):
             raise QueryError(f"`{name}` is no name", hint="use letters, digits and _")
         if name.lower() in taken:
             raise NameTaken(
@@ -243,16 +243,17 @@ class Database(Readable):
                 hint="drop it first, or take another name",
             )
 
-    def _check_columns(self, name: str, row: RecordType, key: tuple[str, ...]) -> None:
-        names = [n for n, _ in row.fields]
-        reserved = [n for n in names if n.lower() in RESERVED]
-        if not names:
+    def _check_columns(
+        self, name: str, row: RecordType, key: tuple[str, ...], strict: bool
+    ) -> None:
+        if not row.fields:
             raise QueryError(f"the source `{name}` has no columns", hint=EXAMPLE)
-        if reserved:
+        _check_reserved(row)
+        if len(source_parts(name, row, key)) > 1 and not strict:  # says what is wrong with the key
             raise QueryError(
-                f"the column name `{reserved[0]}` has a meaning already", hint="take another"
+                f"`{name}` has arrays with owners, and is not strict",
+                hint="a deletion of a row that is not there could take inner rows of another: leave strict=False out",
             )
-        source_parts(name, row, key)  # says what is wrong with the key
 
     def view(
         self,
@@ -281,6 +282,7 @@ class Database(Readable):
             return self.view(name, query, strategy=strategy, key=key)
         self._check_name(name)
         row = RecordType(tuple(key_fields(type_of(term))))
+        _check_reserved(row)
         if strategy == "recompute" and language != "sql":
             raise QueryError("only SQL can be recomputed", hint="leave the strategy out")
         made = ViewDef(
@@ -554,6 +556,13 @@ class Database(Readable):
             sides.append(t.set_column(len(schema) - 1, WEIGHT, weights))
         change = consolidated(pa.concat_tables(sides)).rename_columns([*m.columns, "r0"])
         merge(working, [], {m.name: [change]})
+
+
+def _check_reserved(row: RecordType) -> None:
+    """Names of columns and of fields at any depth that mean something here."""
+    taken = [n for n in field_names(row) if n.lower() in RESERVED]
+    if taken:
+        raise QueryError(f"the column name `{taken[0]}` has a meaning already", hint="take another")
 
 
 def _ddl(schema: StructType) -> str:

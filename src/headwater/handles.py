@@ -120,7 +120,7 @@ class ViewHandle:
 def as_row(value: Any) -> Any:
     """Dicts to any depth as Spark's rows."""
     if isinstance(value, dict):
-        return Row(**{n: as_row(v) for n, v in value.items()})
+        return Row(*value)(*(as_row(v) for v in value.values()))
     return [as_row(v) for v in value] if isinstance(value, list) else value
 
 

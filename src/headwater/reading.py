@@ -38,6 +38,7 @@ from headwater.engine.documents import (
 )
 from headwater.engine.recompute import by_interpreter, by_spark
 from headwater.engine.session import Session, local_frame, telling
+from headwater.engine.stage import one_value
 from headwater.engine.types import arrow_type
 from headwater.engine.working import Working
 from headwater.errors import NotIncremental, NotRetained, QueryError, StateError, UnknownName
@@ -133,7 +134,13 @@ class Readable:
             raise NotRetained(
                 f"`{name}` keeps no copy of its rows", hint="declare it without retain=False"
             )
-        return source_view(source)
+        view = source_view(source)
+        if any(m.name not in compiler.program.maps for m in view.maps):
+            raise UnknownName(
+                f"there is no source `{name}` as it is now at version {version}",
+                hint="it was declared later: read a newer version",
+            )
+        return view
 
     def parts(self, name: str, version: int | None = None) -> dict[str, pa.Table]:
         """The flat parts of a nested view with `_w`, by path, read in this process; a label is text."""
@@ -158,13 +165,18 @@ class Readable:
         snapshot, compiler = self._at(version)
         view = self._nested_at(compiler, name, snapshot.number)
         columns = nested.key_of(view)
+        if any("#" in n for n, _ in columns):  # a label
+            raise QueryError(
+                f"the first column of `{name}` is an array", hint="define the view with key=[...]"
+            )
         if len(key) != len(columns):
             raise QueryError(
                 f"`{name}` is looked up by {', '.join(n for n, _ in columns)}, and {len(key)} values are given",
                 hint="define the view with key=[...] to look rows up by other columns",
             )
         try:
-            arrays = [pa.array([v], arrow_type(t)) for v, (_, t) in zip(key, columns, strict=True)]
+            zone = self.session.zone
+            arrays = [one_value(v, t, zone) for v, (_, t) in zip(key, columns, strict=True)]
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as e:
             raise QueryError(
                 f"{key!r} is no key of `{name}`",
@@ -215,6 +227,12 @@ class Readable:
                 return nested.told_schema(view).empty_table()
             schema = read.row_schema(view)
             return schema.append(pa.field("_version", pa.int64())).empty_table()
+        other = [t for t in tables if t.schema != tables[-1].schema]
+        if other:
+            raise QueryError(
+                f"`{name}` was defined anew with other columns since version {since}",
+                hint="ask for the changes since then, or until then",
+            )
         return pa.concat_tables(tables)
 
     def _steps(self, name: str, since: int, last: int) -> Iterator[Step]:

@@ -497,10 +497,14 @@ def substitute(term: Term, by: Mapping[Any, Term]) -> Term:
 
 
 def replaced(term: Term, by: Mapping[Term, Term]) -> Term:
-    """The term with sub-terms replaced, which read nothing that is bound inside of it."""
+    """The term with sub-terms replaced, but for those that read what is bound around them inside of it."""
     if term in by:
         return by[term]
-    return rebuild(term, tuple(replaced(c, by) for c in children(term)))
+    kids, bound = children(term), binders(term)
+    if not bound:
+        return rebuild(term, tuple(replaced(c, by) for c in kids))
+    inside = {t: new for t, new in by.items() if not variables(t).intersection(bound)}
+    return rebuild(term, (*(replaced(c, by) for c in kids[:-1]), replaced(kids[-1], inside)))
 
 
 def names_in(term: Term) -> set[str]:

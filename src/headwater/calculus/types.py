@@ -199,6 +199,17 @@ def has_box(t: Type) -> bool:
             return False
 
 
+def field_names(t: Type) -> list[str]:
+    """The names of the fields of a type, at all depths."""
+    match t:
+        case RecordType(fields):
+            return [x for n, f in fields for x in (n, *field_names(f))]
+        case Boxed(MapType(inner, _)) | ListType(inner) | MapType(inner, _):
+            return field_names(inner)
+        case _:
+            return []
+
+
 def is_finite(t: Type) -> bool:
     """Whether values of the type can be written out: no function is inside."""
     match t:

@@ -148,6 +148,8 @@ def _own_key(
                 hint=f"columns: {', '.join(n for n, _ in fields)}",
             )
         n, t = known[k.lower()]
+        if n in out:
+            raise QueryError(f"the key of `{name}` has `{at}` twice", hint="name it once")
         if has_box(t):
             raise QueryError(f"the key `{at}` of `{name}` is an array", hint="take a scalar column")
         out.append(n)
@@ -159,7 +161,13 @@ def _renamed(
 ) -> tuple[tuple[str, KeyType], ...]:
     """The owner's key under names that the element's columns have not."""
     low = {t.lower() for t in taken}
-    return tuple((f"{name}_{n}" if n.lower() in low else n, t) for n, t in owner)
+    out: list[tuple[str, KeyType]] = []
+    for n, t in owner:
+        while n.lower() in low:
+            n = f"{name}_{n}"
+        low.add(n.lower())
+        out.append((n, t))
+    return tuple(out)
 
 
 def owned_by(parts: Sequence[SourcePart]) -> dict[str, Owner]:

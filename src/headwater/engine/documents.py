@@ -163,7 +163,8 @@ def _values(
                 columns.append(_dicts([n for n, _ in bags], inner, rows.num_rows))
             return _dicts(names, columns, rows.num_rows)
         case Bags():
-            assert working is not None
+            if working is None:
+                raise QueryError("an element that is a bag has no change of its own")
             return _bags(shape, rows, parts, working, labelled)
 
 

@@ -116,14 +116,19 @@ def changed(
     scalars: Scalars,
 ) -> pa.Table:
     """The rows that a version changed, with their weights; `before` is None where the view was new."""
+
+    def added(name: str) -> Iterator[pa.Table]:
+        """What is new in a map; all of it for a new view, which may share the map with older ones."""
+        return after.now(name).scan() if before is None else _added(after, name, version)
+
     if view.map is not None:
-        tables = [view_rows(view, view.map, t) for t in _added(after, view.map.name, version)]
+        tables = [view_rows(view, view.map, t) for t in added(view.map.name)]
         return consolidated(pa.concat_tables([row_schema(view).empty_table(), *tables]))
     stratum = program.strata[view.stratum or ""]
     if stratum.answers is not None:
         found = [
             signed(stratum, [(_components(stratum, t), column(t, "r0"))])
-            for t in _added(after, stratum.answers.name, version)
+            for t in added(stratum.answers.name)
         ]
         if before is None and stratum.always and not found:
             found = [signed(stratum, [(nothing(stratum), 1)])]

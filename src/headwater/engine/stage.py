@@ -21,7 +21,20 @@ import pandas as pd
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from headwater.calculus.types import BIGINT, TIMESTAMP, RecordType
+from headwater.calculus.types import (
+    BIGINT,
+    DATE,
+    INTEGER,
+    SMALLINT,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    TINYINT,
+    Boxed,
+    KeyType,
+    ListType,
+    MapType,
+    RecordType,
+)
 from headwater.compiler.program import WEIGHT
 from headwater.engine.session import Counts, quoted, telling
 from headwater.engine.types import arrow_type, spark_type
@@ -187,6 +200,8 @@ def _from_dicts(
     return _converted(name, row, {str(n): [r.get(n) for r in rows] for n in names}, zone)
 
 
+INTEGERS = (TINYINT, SMALLINT, INTEGER, BIGINT)
+NESTED = (Boxed, ListType, RecordType)
 NOT_FITTING = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
 
@@ -202,10 +217,43 @@ def _converted(name: str, row: RecordType, columns: Mapping[str, Any], zone: str
         try:
             if t == TIMESTAMP and zone != "UTC":
                 values = _zoned(name, n, values, zone)
+            elif isinstance(t, NESTED):
+                values = [_inside(v, t, zone) for v in values]
             out[n] = _array(values, arrow_type(t))
         except NOT_FITTING:
-            out[n] = _one_by_one(name, n, values, t)
+            out[n] = _one_by_one(name, n, values, t, zone)
     return pa.table(out)
+
+
+def one_value(value: Any, t: KeyType, zone: str) -> pa.Array:
+    """One value in a type, as it would be staged; raises what is in `NOT_FITTING`."""
+    return _array([_inside(value, t, zone)], arrow_type(t))
+
+
+def _inside(value: Any, t: KeyType, zone: str) -> Any:
+    """A value with what is inside of it checked as columns are: names without case, no number for another kind."""
+    if value is None or (isinstance(value, float) and value != value):
+        return value
+    match t:
+        case Boxed(MapType(element, _)) | ListType(element):
+            if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Iterable):
+                raise TypeError
+            return [_inside(v, element, zone) for v in value]
+        case RecordType(fields):
+            row = value.asDict() if hasattr(value, "asDict") else value
+            if isinstance(row, Mapping):
+                low = {str(k).lower(): v for k, v in row.items()}
+                if set(low) != {n.lower() for n, _ in fields}:
+                    raise TypeError
+                row = [low[n.lower()] for n, _ in fields]
+            if not isinstance(row, (tuple, list)):
+                raise TypeError
+            pairs = zip(fields, row, strict=True)
+            return {n: _inside(v, f, zone) for (n, f), v in pairs}
+    whole = (int, float) if t in (DATE, TIMESTAMP, TIMESTAMP_NTZ) else float
+    if t in (DATE, TIMESTAMP, TIMESTAMP_NTZ, *INTEGERS) and isinstance(value, whole):
+        raise TypeError
+    return _zoned("", "", [value], zone)[0] if t == TIMESTAMP and zone != "UTC" else value
 
 
 def _zoned(name: str, column: str, values: Any, zone: str) -> list[Any]:
@@ -241,18 +289,18 @@ def _array(values: Any, t: pa.DataType) -> pa.Array:
     return pa.array(values, t, from_pandas=pa.types.is_integer(t) or pa.types.is_temporal(t))
 
 
-def _one_by_one(name: str, column: str, values: Any, t: Any) -> pa.Array:
+def _one_by_one(name: str, column: str, values: Any, t: Any, zone: str) -> pa.Array:
     """The column again, value by value, to name the one that does not fit."""
     items = list(values)
     for i, v in enumerate(items):
         try:
-            _array([v], arrow_type(t))
+            one_value(v, t, zone)
         except NOT_FITTING as e:
             raise BadChange(
                 f"row {i + 1} of the change of `{name}`: {v!r} is no {spark_type(t)} for the column `{column}`",
                 hint=WEIGHTS if column == WEIGHT else "give a value of that type, or None",
             ) from e
-    return _array(items, arrow_type(t))
+    return pa.concat_arrays([one_value(v, t, zone) for v in items])
 
 
 def checked(name: str, row: RecordType, table: pa.Table, sign: int) -> pa.Table:

@@ -43,6 +43,7 @@ from headwater.calculus.terms import (
     replaced,
     substitute,
     subterms,
+    variables,
 )
 from headwater.calculus.types import (
     BOOLEAN,
@@ -204,9 +205,13 @@ def unbox_case(term: Term) -> Term | None:
         case Unbox(
             Call(
                 "case",
-                (Call("is_not_null", (Field(),)), Box(For(_, Rel(name)) as rows), Const(None)),
+                (
+                    Call("is_not_null", (Field(Var() as owner, mark),)),
+                    Box(For(_, Rel(name)) as rows),
+                    Const(None),
+                ),
             )
-        ) if "." in name:
+        ) if name.endswith(f".{mark}") and variables(rows) == {owner}:
             return rows
         case Unbox(Call("case", (condition, a, b))) if isinstance(type_of(a), Boxed):
             other = Call("not", (Call("coalesce", (condition, Const(False, BOOLEAN))),))

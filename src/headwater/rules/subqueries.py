@@ -127,6 +127,8 @@ class Subqueries:
     def cut(self, term: Term) -> Term:
         """The term with every closed answer as a relation, and every other subquery as a function of columns."""
         match term:
+            case Let(var, bound, body) if is_key(var.type):
+                return self.cut(substitute(body, {var: bound}))
             case Let(var, bound, body) if isinstance(var.type, MapType) and not is_row(body, {var}):
                 return self.cut(substitute(body, {var: bound}))
             case Answer(_, _, bag) if isinstance(type_of(term), MapType):
