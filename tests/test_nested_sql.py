@@ -412,7 +412,7 @@ def whole_arrays_equal(plain):
     ]
 
 
-BY_SPARK = {"or_empty_plain", "chosen_plain", "union_of_rows_and_whole_arrays"}
+BY_SPARK = {"or_empty_plain", "chosen_plain", "twice_plain", "union_of_rows_and_whole_arrays"}
 """Queries with expressions over whole arrays that only Spark evaluates."""
 
 
