@@ -416,8 +416,14 @@ BY_SPARK = {"or_empty_plain", "chosen_plain", "twice_plain", "union_of_rows_and_
 """Queries with expressions over whole arrays that only Spark evaluates."""
 
 
+def _marks(place: int, name: str) -> list[Any]:
+    """Every other query is played in `make test`."""
+    marks = [pytest.mark.spark] if name in BY_SPARK else []
+    return [*marks, pytest.mark.slow] if place % 2 or name in BY_SPARK else marks
+
+
 @pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=pytest.mark.spark if n in BY_SPARK else ()) for n in QUERIES]
+    "name", [pytest.param(n, marks=_marks(i, n)) for i, n in enumerate(QUERIES)]
 )
 def test_a_query_through_changes(name: str, b: Beside) -> None:
     sql, meaning = QUERIES[name]
