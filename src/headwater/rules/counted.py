@@ -68,9 +68,8 @@ def only_counted(m: Monomial, keys: Sequence[Term]) -> Split | None:
         if any(_equality(f) == "=" and _sides(f)[0] in same for f in fixed):
             guards.append(Pred(Call("is_not_null", (first,))))
     mine = [f for f in plain if f not in fixed and variables(f) and variables(f) <= free]
-    if needed and any(
-        fails(t) for t in (*mine, *chosen)
-    ):  # rows that join with nothing do not fail
+    failing = [t for t in (*mine, *chosen) if fails(t)]
+    if needed and failing:  # rows that join with nothing do not fail
         return None
     left = tuple(f for f in m.factors if f not in fixed and f not in mine)
     counted = tuple(a for a in m.atoms if a[0] in free)
