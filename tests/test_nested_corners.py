@@ -302,3 +302,19 @@ def test_copies_of_bags_of_bags(db: hw.Database, tmp_path: Path) -> None:
 
 def canon(bags: list[list[int]]) -> list[list[int]]:
     return sorted(sorted(inner) for inner in bags)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT k AS _base FROM l",
+        "SELECT k, collect_list(struct(o AS _labels)) AS os FROM l GROUP BY k",
+        "SELECT k, collect_list(o) AS `o.s` FROM l GROUP BY k",
+    ],
+)
+def test_names_that_copies_read_otherwise(db: hw.Database, tmp_path: Path, query: str) -> None:
+    db.source("l", "k BIGINT, o BIGINT")
+    db.view("v", query)
+    for copy in (ParquetCopy(tmp_path / "copy"), DocumentCopy(Store())):
+        with pytest.raises(QueryError, match="a name that copies read otherwise"):
+            copy.sync(db["v"])

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from headwater.calculus.types import field_names
 from headwater.compiler.program import WEIGHT
 from headwater.database import Database
 from headwater.engine.answers import consolidated
@@ -32,6 +33,8 @@ from headwater.state.run import column
 
 BASE = "_base"
 """The column of a copy's files that says what they add to."""
+OWN = (BASE, PATH, LABEL, LABELS)
+"""Names of columns and fields that copies have of their own."""
 ABOUT = b"headwater"
 """Where a file says what it is of."""
 
@@ -42,6 +45,13 @@ def _followed(view: ViewHandle | Source) -> tuple[Database, str, int]:
         raise QueryError(
             f"`{view.name}` is a source, and copies are of views",
             hint=f"define a view: SELECT * FROM {view.name}",
+        )
+    kept = view.database.compiler.program.views[view.name]
+    odd = [n for n in field_names(kept.type) if n in OWN or (kept.parts and "." in n)]
+    if odd:
+        raise QueryError(
+            f"the column `{odd[0]}` of `{view.name}` has a name that copies read otherwise",
+            hint="give it another one",
         )
     return view.database, view.name, view.database.catalog.views[view.name].created
 
