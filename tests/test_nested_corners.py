@@ -318,3 +318,15 @@ def test_names_that_copies_read_otherwise(db: hw.Database, tmp_path: Path, query
     for copy in (ParquetCopy(tmp_path / "copy"), DocumentCopy(Store())):
         with pytest.raises(QueryError, match="a name that copies read otherwise"):
             copy.sync(db["v"])
+
+
+def test_a_document_whose_key_is_no_number(db: hw.Database) -> None:
+    db.source("l", "k DOUBLE, o BIGINT")
+    db.view("v", "SELECT k, collect_list(o) AS os FROM l GROUP BY k")
+    store = Store()
+    copy = DocumentCopy(store)
+    for o in (1, 2):
+        db.apply({"l": [(float("nan"), o)]})
+        copy.sync(db["v"])
+    (document,) = store.documents.values()
+    assert sorted(document["os"]) == [1, 2]

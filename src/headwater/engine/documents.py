@@ -15,6 +15,7 @@ by their labels: beside its inner bags a document and each inner row has `_label
 from __future__ import annotations
 
 import itertools
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -128,7 +129,9 @@ def keys_in(view: View, rows: pa.Table) -> list[Key]:
 
 
 def _tuples(table: pa.Table) -> list[Key]:
-    return list(zip(*(c.to_pylist() for c in table.columns), strict=True))
+    """Rows as tuples; NaN is always the same object, so that keys which have it are equal."""
+    columns = ([math.nan if v != v else v for v in c.to_pylist()] for c in table.columns)
+    return list(zip(*columns, strict=True))
 
 
 def _not_one(view: View, key: Key) -> QueryError:
