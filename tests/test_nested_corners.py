@@ -330,3 +330,13 @@ def test_a_document_whose_key_is_no_number(db: hw.Database) -> None:
         copy.sync(db["v"])
     (document,) = store.documents.values()
     assert sorted(document["os"]) == [1, 2]
+
+
+def test_a_time_inside_of_a_zone_without_a_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "LOCAL_ZONE", "GMT+05:30")
+    with hw.open(tmp_path / "db") as db:
+        db.source("c", NESTED, key="k")
+        with pytest.raises(BadChange, match=r"row 1 of the change of `c`.*`ts`"):
+            db.apply({"c": [{**ROW, "ts": [datetime(2024, 1, 1, 12)]}]})

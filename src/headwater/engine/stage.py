@@ -253,7 +253,13 @@ def _inside(value: Any, t: KeyType, zone: str) -> Any:
     whole = (int, float) if t in (DATE, TIMESTAMP, TIMESTAMP_NTZ) else float
     if t in (DATE, TIMESTAMP, TIMESTAMP_NTZ, *INTEGERS) and isinstance(value, whole):
         raise TypeError
-    return _zoned("", "", [value], zone)[0] if t == TIMESTAMP and zone != "UTC" else value
+    naive = isinstance(value, datetime) and value is not pd.NaT and value.tzinfo is None
+    if t == TIMESTAMP and zone != "UTC" and naive:
+        try:
+            return value.replace(tzinfo=ZoneInfo(zone))
+        except KeyError as e:
+            raise ValueError from e  # a zone that has no name in Python: the value does not fit
+    return value
 
 
 def _zoned(name: str, column: str, values: Any, zone: str) -> list[Any]:
@@ -291,16 +297,16 @@ def _array(values: Any, t: pa.DataType) -> pa.Array:
 
 def _one_by_one(name: str, column: str, values: Any, t: Any, zone: str) -> pa.Array:
     """The column again, value by value, to name the one that does not fit."""
-    items = list(values)
-    for i, v in enumerate(items):
+    arrays = []
+    for i, v in enumerate(values):
         try:
-            one_value(v, t, zone)
+            arrays.append(one_value(v, t, zone))
         except NOT_FITTING as e:
             raise BadChange(
                 f"row {i + 1} of the change of `{name}`: {v!r} is no {spark_type(t)} for the column `{column}`",
                 hint=WEIGHTS if column == WEIGHT else "give a value of that type, or None",
             ) from e
-    return pa.concat_arrays([one_value(v, t, zone) for v in items])
+    return pa.concat_arrays(arrays)
 
 
 def checked(name: str, row: RecordType, table: pa.Table, sign: int) -> pa.Table:
