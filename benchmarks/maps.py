@@ -111,7 +111,7 @@ def build(files: FileSystem, keys: Ints, n: Ints, s: Ints, generation: int = 1) 
             yield pa.table([h[at], keys[at], n[at], s[at]], schema=SPEC.schema)
 
     writer = Writer(files, "bench")
-    writer.add(SPEC, pieces(), generation)
+    writer.add(SPEC, pieces(), (generation, 0))
     ((_, ref),) = writer.close()
     return ref
 

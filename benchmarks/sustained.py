@@ -23,8 +23,6 @@ from headwater.state.store import Store, StoreWriter
 
 COLLECT = 25
 """Garbage is collected after so many merges."""
-GRACE = 10 / 60
-"""Minutes that a file no version names is kept: longer than from a compaction's end to the next commit."""
 GONE = 0.05
 """The share of the keys of a merge that vanish, if they are there."""
 
@@ -34,7 +32,7 @@ def sustained(
 ) -> None:
     """So many merges of so many keys, from a map of so many entries."""
     rng = np.random.default_rng(11)
-    store = Store(LocalFiles(folder), grace_minutes=GRACE)
+    store = Store(LocalFiles(folder))
     universe = entries + entries // 10 + merges * many // 10
     keys = np.arange(universe, dtype=np.int64)
     n, s = np.where(keys < entries, 1, 0), np.where(keys < entries, 3 * keys, 0)
@@ -59,9 +57,9 @@ def sustained(
             _, runs = version.maps[maps.SPEC.name]
             facts = {"step": step, "runs": len(runs), "rows": sum(r.rows for r in runs)}
             report.sample("merge and commit", seconds, "s", keys=many, **facts)
-            writer.compact_in_background()
+            writer.tidy()
             if step % COLLECT == COLLECT - 1:
-                seconds, names = timed(store.collect)
+                seconds, names = timed(writer.collect)
                 report.sample("collect", seconds, "s", step=step, files=len(names))
             progress.step(f"sustained: {len(runs)} runs")
     check_whole(store, n, s)
@@ -71,7 +69,7 @@ def load(store: Store, writer: StoreWriter, keys: Ints, n: Ints, s: Ints) -> Non
     """The map that the merges start from, in one run."""
     commit = writer.begin()
     commit.create(maps.SPEC)
-    ref = maps.build(store.files, keys, n, s, commit.generation())
+    ref = maps.build(store.files, keys, n, s, commit.version)
     commit.add(maps.SPEC.name, [ref])
     writer.commit(commit)
 

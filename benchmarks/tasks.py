@@ -21,7 +21,6 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 import headwater as hw
-from headwater.engine.read import version_of
 
 MOST_TASKS = 1_000_000
 
@@ -96,6 +95,6 @@ def rows_by_part(db: hw.Database, name: str | None = None) -> list[int]:
     written: Counter[str] = Counter()
     for m, (_, refs) in db.store.at().version.maps.items():
         for ref in refs:
-            if version_of(ref) == db.version and name in (None, m):
+            if ref.version == db.version and name in (None, m):
                 written[ref.file] += ref.rows
     return sorted(written.values())

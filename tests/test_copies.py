@@ -395,7 +395,7 @@ def test_what_an_interrupted_sync_left_is_no_part_of_the_copy(
     copy = hw.ParquetCopy(tmp_path / "v")
     copy.sync(db["v"])
     (file,) = (tmp_path / "v").iterdir()
-    left = tmp_path / "v" / f".{db.version:012d}-{db.version + 1:012d}.parquet.0123"
+    left = tmp_path / "v" / f".{db.version:012d}-{db.version + 1:012d}.parquet.{"0123" * 8}"
     left.write_bytes(file.read_bytes()[:100])
     same(copy, db, "v")
     db.apply({"L": [(8, "ax", 5)]})
@@ -423,8 +423,8 @@ def forgotten(db: hw.Database) -> None:
     db.apply({"C": hw.Delta(deletes=[(2, "Bob")])})
     for i in range(3):
         db.apply({"L": [(7, "ax", i)]})
-    db.store.keep_versions = 2
-    db.store.collect()
+    db.keep(versions=2)
+    db._writer.collect()
 
 
 def again(db: hw.Database) -> None:
@@ -442,8 +442,8 @@ def emptied(db: hw.Database) -> None:
 
 def forgotten_only(db: hw.Database) -> None:
     db.apply({"L": [(7, "ax", 1)]})
-    db.store.keep_versions = 1
-    db.store.collect()
+    db.keep(versions=1)
+    db._writer.collect()
 
 
 def rebuilt(db: hw.Database) -> None:

@@ -306,8 +306,8 @@ def db(tmp_path: Path) -> Iterator[hw.Database]:
 
 @pytest.mark.parametrize("keys", [[0], [0, 1, 2, 3], [3, 4]])
 def test_tasks_share_what_few_rows_find(db: hw.Database, keys: list[int]) -> None:
-    snapshot, compiler = db._at(None)
-    working = db._reading(snapshot, compiler)
+    snapshot, at = db._at(None)
+    working, compiler = db._reading(snapshot, at), at.compiler
     target = compiler.program.views["joined"].map
     assert target is not None
     (s,) = compiler.maps.statements(target, {"s"})
@@ -326,8 +326,8 @@ def test_what_a_task_finds_is_taken_little_by_little(
     db: hw.Database, monkeypatch: pytest.MonkeyPatch, share: tuple[int, int]
 ) -> None:
     monkeypatch.setattr(cluster, "MOST_FOUND", 1000)
-    snapshot, compiler = db._at(None)
-    working = db._reading(snapshot, compiler)
+    snapshot, at = db._at(None)
+    working, compiler = db._reading(snapshot, at), at.compiler
     target = compiler.program.views["joined"].map
     assert target is not None
     (s,) = compiler.maps.statements(target, {"s"})
@@ -340,8 +340,8 @@ def test_what_a_task_finds_is_taken_little_by_little(
 
 
 def test_there_is_a_piece_for_every_core(db: hw.Database, tmp_path: Path) -> None:
-    snapshot, compiler = db._at(None)
-    working = db._reading(snapshot, compiler)
+    snapshot, at = db._at(None)
+    working = db._reading(snapshot, at)
     made: list[str] = []
     change = Change.of(pa.table({"k": [1], "y": [1], "_w": [1]}))
     assert len(pieces_of(change, tmp_path, 8, made, working)) == 1
@@ -355,8 +355,8 @@ def test_a_map_is_cut_into_pieces_of_the_same_size(
 ) -> None:
     """Also one in which a key has nine of ten entries, here read as if it held a relation's rows."""
     monkeypatch.setattr(pieces, "LEAST_ROWS", 1000)
-    snapshot, compiler = db._at(None)
-    working = db._reading(snapshot, compiler)
+    snapshot, at = db._at(None)
+    working, compiler = db._reading(snapshot, at), at.compiler
     (name,) = compiler.maps.looked_up() & {
         m.name for m in compiler.program.maps.values() if m.reads == ("r",)
     }

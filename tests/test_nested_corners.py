@@ -237,7 +237,7 @@ def test_rows_that_have_nothing_but_arrays_need_a_key(db: hw.Database) -> None:
 def test_a_source_before_it_was_declared(db: hw.Database) -> None:
     before = db.version
     db.source("l", "k BIGINT")
-    with pytest.raises(UnknownName, match=f"no source `l` as it is now at version {before}"):
+    with pytest.raises(UnknownName, match=f"no source `l` at version {before}"):
         db.table("l", before)
 
 

@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 from headwater.state import compaction, ordered, search
 from headwater.state import run as runs
 from headwater.state.arrangement import Arrangement, plus, replaced, sums
+from headwater.state.collection import Keep
 from headwater.state.files import LocalFiles
 from headwater.state.keys import Ints, boundaries, canonical, expand, parts, row_bytes, sort_order
 from headwater.state.ordered import first_k, last_k
@@ -664,11 +665,11 @@ def test_a_range_that_is_empty(writer: StoreWriter) -> None:
 
 def test_a_compaction_that_waits_is_no_garbage(tmp_path: Path) -> None:
     """Collecting between a compaction and the commit that it rides in loses nothing."""
-    store = Store(LocalFiles(tmp_path), grace_minutes=0.0)
+    store = Store(LocalFiles(tmp_path))
     with store.writer() as writer:
         grown(writer, COUNTS, *(table(COUNTS, k=[i], n=1) for i in range(3)))
         writer.compact(whole=True)
-        store.collect()
+        writer.collect()
         writer.commit(writer.begin())
     fresh = Store(LocalFiles(tmp_path))
     assert [r["k"] for r in content(fresh.at().arrangement("m"))] == [0, 1, 2]
@@ -677,11 +678,11 @@ def test_a_compaction_that_waits_is_no_garbage(tmp_path: Path) -> None:
 
 def test_records_are_collected(tmp_path: Path) -> None:
     """Records that no retained version is read from are deleted."""
-    store = Store(LocalFiles(tmp_path), keep_versions=2, grace_minutes=0.0)
+    store = Store(LocalFiles(tmp_path), Keep(versions=2))
     with store.writer() as writer:
         for _ in range(50):
             writer.commit(writer.begin())
-        store.collect()
+        writer.collect()
     assert store.log.numbers() == [49, 50]
     assert store.log.records()[0] >= 33
     assert Store(LocalFiles(tmp_path)).at(49).number == 49

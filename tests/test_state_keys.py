@@ -303,7 +303,7 @@ def test_equal_keys_are_one_entry(kind: Kind, data: st.DataObject) -> None:
 
 def written(files: Memory, spec: MapSpec, tables: list[pa.Table], generation: int) -> list[RunRef]:
     writer = Writer(files, "run")
-    writer.add(spec, tables, generation)
+    writer.add(spec, tables, (generation, 0))
     return [ref for _, ref in writer.close()]
 
 

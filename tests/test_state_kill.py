@@ -20,6 +20,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from headwater.state.collection import Keep
 from headwater.state.faults import MemoryFiles
 from headwater.state.files import LocalFiles
 from headwater.state.run import MapSpec
@@ -71,7 +72,7 @@ class Model:
 
 
 def opened(path: str) -> Store:
-    return Store(LocalFiles(path), keep_versions=4, grace_minutes=0.005)
+    return Store(LocalFiles(path), Keep(versions=4))
 
 
 def child(store: Store, time_to_live: float, until: float = math.inf) -> None:
@@ -88,9 +89,9 @@ def child(store: Store, time_to_live: float, until: float = math.inf) -> None:
             commit.merge("latest", changes(cursor))
             commit.set("cursor", cursor)
             writer.commit(commit)
-            writer.compact_in_background()
+            writer.tidy()
             if cursor % 5 == 0:
-                store.collect()
+                writer.collect()
 
 
 def verified(path: str, model: Model) -> tuple[int, int]:

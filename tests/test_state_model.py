@@ -31,9 +31,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from headwater.errors import StateError, VersionGone
-from headwater.state import compaction, log, run, search
-from headwater.state import store as stores
+from headwater.state import collection, compaction, log, run, search
 from headwater.state.arrangement import Arrangement, Touched
+from headwater.state.collection import Keep
 from headwater.state.files import LocalFiles
 from headwater.state.ordered import first_k
 from headwater.state.run import LEAST, MOST, MapSpec, Order, Writer
@@ -271,7 +271,7 @@ class Machine(RuleBasedStateMachine):
             (search, "BLOCK", block),
             (search, "DENSE", dense),
             (log, "CHECKPOINT", 4),
-            (stores, "CHECKPOINT", 4),
+            (collection, "CHECKPOINT", 4),
             (Arrangement, "pieces", pieces),
             (
                 os,
@@ -289,7 +289,7 @@ class Machine(RuleBasedStateMachine):
         self.commit(commit, {name: {} for name in SPECS})
 
     def opened(self) -> Store:
-        return Store(LocalFiles(self.folder), keep_versions=self.keep, grace_minutes=0.0)
+        return Store(LocalFiles(self.folder), Keep(versions=self.keep))
 
     def teardown(self) -> None:
         if self.head:
@@ -506,7 +506,7 @@ class Machine(RuleBasedStateMachine):
         if whole and now:
             self.commit(self.writer.begin())  # so that no run is being rewritten already
         if background:
-            self.writer.compact_in_background()
+            self.writer.tidy()
             self.writer.wait()
         else:
             self.writer.compact(whole)
@@ -519,7 +519,7 @@ class Machine(RuleBasedStateMachine):
     def collect(self) -> None:
         """Versions out of retention are gone, and no other is."""
         self.commit(self.writer.begin())  # what waits to ride is no garbage
-        self.store.collect()
+        self.writer.collect()
         self.floor = max(self.floor, self.head - self.keep + 1)
         records = self.store.log.records()
         assert records == list(range(records[0], self.head + 1))
@@ -537,7 +537,7 @@ class Machine(RuleBasedStateMachine):
         """A task that nobody waits for any more leaves a file; that changes nothing."""
         writer = Writer(self.store.files, "zombie")
         row = run.prepared(BAG, table(BAG, [((9, "x", 9), (9,))]))
-        writer.add(BAG, [row], self.head + 1)
+        writer.add(BAG, [row], (self.head + 1, 0))
         writer.close()
 
     # --- reading ----------------------------------------------------------------------------------------

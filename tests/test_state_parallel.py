@@ -19,6 +19,7 @@ import pyarrow as pa
 import pytest
 
 from headwater.errors import WriterBusy
+from headwater.state.collection import Keep
 from headwater.state.files import LocalFiles
 from headwater.state.run import LEAST, MOST, MapSpec, RunRef, Writer
 from headwater.state.store import Store
@@ -64,7 +65,7 @@ def task(path: str, version: int, step: int, low: int, high: int) -> Answer:
         assert touched is not None
         old, new = (t.column("s").to_pylist() for t in (touched.old, touched.new))
         seen.append((spec.name, sum(old), sum(new)))
-        writer.add(spec, [entries], version + 1)
+        writer.add(spec, [entries], (version + 1, 0))
     return writer.close(), seen
 
 
@@ -83,7 +84,7 @@ def watch(path: str, last: int) -> list[tuple[int, int, int, int]]:
 
 
 def created(path: Path) -> Store:
-    store = Store(LocalFiles(path), keep_versions=4)
+    store = Store(LocalFiles(path), Keep(versions=4))
     with store.writer() as writer:
         commit = writer.begin()
         for spec in SPECS:
@@ -131,7 +132,7 @@ def test_tasks_of_disjoint_ranges(pool: ProcessPoolExecutor, tmp_path: Path) -> 
                     sum(after[k][1] for k in touched),
                 ]
             writer.commit(commit)
-            writer.compact_in_background()
+            writer.tidy()
     model = totals(6)
     fresh = Store(LocalFiles(tmp_path))
     probes = pa.table({"_h": spread(np.arange(SIZE + 10)), "k": np.arange(SIZE + 10)})
@@ -170,8 +171,8 @@ def test_readers_see_whole_versions(pool: ProcessPoolExecutor, tmp_path: Path) -
                 commit.merge(spec.name, changes(step))
             commit.set("step", step)
             writer.commit(commit)
-            writer.compact_in_background()
-            store.collect()
+            writer.tidy()
+            writer.collect()
         seen = reader.result(timeout=120)
         assert second.result(timeout=120)
     wanted = {step: sum(s for _, s in totals(step).values()) for step in {s for _, s, _, _ in seen}}

@@ -48,7 +48,7 @@ def arranged(files: Any, given: list[tuple[int, list[Entry]]]) -> Arrangement:
     for generation, rows in given:
         made, _ = Arrangement(SPEC, (), Runs(files)).merge(table(rows), blind=True)
         writer = Writer(files, "run")
-        writer.add(SPEC, [made], generation)
+        writer.add(SPEC, [made], (generation, 0))
         refs += [ref for _, ref in writer.close()]
     return Arrangement(SPEC, refs, Runs(files))
 

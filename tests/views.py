@@ -665,8 +665,8 @@ def unequal(found: Mapping[Row, int], expected: Mapping[Row, int]) -> str:
 
 def maps(db: hw.Database) -> dict[str, dict[Row, int]]:
     """The entries of all maps: key and ring as a row, counted once; no count may be negative."""
-    snapshot, compiler = db._at(None)
-    working = db._reading(snapshot, compiler)
+    snapshot, at = db._at(None)
+    working, compiler = db._reading(snapshot, at), at.compiler
     out = {}
     for name, m in compiler.program.maps.items():
         tables = [t.drop_columns(["_h"]) for t in working.now(name).scan()]

@@ -41,6 +41,7 @@ from headwater.language.schema import schemas
 from headwater.language.sql import read_sql
 from headwater.rules.delta import delta
 from headwater.rules.shred import nest, shred
+from headwater.version import VERSION as __version__
 
 __all__ = [
     "Commit",
@@ -62,4 +63,5 @@ __all__ = [
     "schemas",
     "shred",
     "to_python",
+    "__version__",
 ]

@@ -6,12 +6,13 @@ order in which the views were defined, and must come out with the maps that are 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from headwater.calculus.parse import parse, parse_type
+from headwater.calculus.scalars import SPARK_TEXT
 from headwater.calculus.terms import Call, Field, For, Num, Record, Rel, Sng, Term, Var, subterms
 from headwater.calculus.text import show
 from headwater.calculus.types import INT, MapType, RecordType, bag, has_box
@@ -19,14 +20,18 @@ from headwater.compiler.materialize import map_of
 from headwater.compiler.program import Map
 from headwater.compiler.sources import SourcePart, owned_by, rows_of, source_parts
 from headwater.compiler.strata import Compiler
-from headwater.errors import StateError
+from headwater.errors import DamagedState, StateError
 from headwater.language.functions import DEFINED
 from headwater.language.schema import columns, sql_name
 from headwater.language.sql import tables_named
+from headwater.language.sql.texts import check_template
 from headwater.rules.opening import as_lists
+from headwater.state.log import Version, path_of
 
-SOURCE, VIEW, SETTINGS, APPLIED, SEEN = "source:", "view:", "settings", "applied:", "seen:"
+SOURCE, VIEW, SEEN = "source:", "view:", "seen:"
+SETTINGS, KEEP, DATABASE = "settings", "keep", "database"
 """How the facts of a version are called."""
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -116,8 +121,12 @@ class Catalog:
     views: dict[str, ViewDef] = field(default_factory=dict)
 
     @staticmethod
-    def read(facts: dict[str, Any]) -> Catalog:
-        """The catalog in a version's facts."""
+    def read(facts: dict[str, Any], version: int) -> Catalog:
+        """The catalog in the facts of a version."""
+        return _well_defined(version, lambda: Catalog._read(facts))
+
+    @staticmethod
+    def _read(facts: dict[str, Any]) -> Catalog:
         out = Catalog()
         for key, value in facts.items():
             if key.startswith(SOURCE):
@@ -139,8 +148,11 @@ class Catalog:
             **{n: v.type for n, v in self.views.items()},
         }
 
-    def compiled(self) -> Compiler:
-        """The program of all views."""
+    def compiled(self, version: int | None = None) -> Compiler:
+        """The program of all views; those of a version that was read are told apart from our own mistakes."""
+        return self._compiled() if version is None else _well_defined(version, self._compiled)
+
+    def _compiled(self) -> Compiler:
         sources = self.sources.values()
         static = [n for s in sources if s.static for n in s.relations]
         inputs: dict[Rel, Term] = {
@@ -162,7 +174,9 @@ class Catalog:
                     compiler.program.maps[kept.name] = kept
         known: dict[str, MapType] = {n: s.type for n, s in self.sources.items()}
         for view in self.views.values():
-            compiler.view(view.name, parse(view.term, known), view.kept, view.key)
+            term = parse(view.term, known)
+            check_texts(term)
+            compiler.view(view.name, term, view.kept, view.key)
             known[view.name] = view.type
         return compiler
 
@@ -258,6 +272,32 @@ def check_functions(view: ViewDef) -> None:
                 f"the function `{name}` is not the one that the view `{view.name}` was defined with",
                 hint="define the function as it was, or drop the view and define it again",
             )
+
+
+def read_facts(version: Version) -> tuple[Catalog, dict[str, str] | None]:
+    """What a version says of itself: its definitions, and the settings that its answers depend on."""
+
+    def settings() -> dict[str, str] | None:
+        kept = version.facts.get(SETTINGS)
+        return None if kept is None else {n: str(kept[n]) for n in ("time_zone", "ansi", "spark")}
+
+    return Catalog.read(version.facts, version.number), _well_defined(version.number, settings)
+
+
+def _well_defined(version: int, read: Callable[[], T]) -> T:
+    """What definitions say; `DamagedState` where they are not as they were written."""
+    try:
+        return read()
+    except (KeyError, TypeError, ValueError, AttributeError, AssertionError, RecursionError) as e:
+        told = f"{type(e).__name__}: {e}".splitlines()[0][:200]
+        raise DamagedState(path_of(version), f"its definitions cannot be read ({told})") from e
+
+
+def check_texts(term: Term) -> None:
+    """Raises unless the texts that Spark evaluates in a term are expressions as they may be defined."""
+    for t in subterms(term):
+        if isinstance(t, Call) and t.function.startswith(SPARK_TEXT):
+            check_template(t.function.removeprefix(SPARK_TEXT))
 
 
 def text_of(term: Term) -> str:

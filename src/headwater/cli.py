@@ -7,6 +7,7 @@
     headwater explain DIR VIEW         how a view is kept
     headwater explain DIR --can QUERY  what would be kept for a query, at what cost
     headwater verify DIR [VIEW]        recompute and compare
+    headwater check DIR                read every byte that is kept, and name what is damaged
 
 Nothing here writes to a database but `demo` to its own, so all of it works beside a writer; Spark is started by
 `demo` and `verify` only.
@@ -31,7 +32,8 @@ from headwater.engine.session import quiet_session
 from headwater.errors import HeadwaterError, QueryError, StateError
 from headwater.explain import maps_of
 from headwater.reading import READ_HERE, source_view
-from headwater.state import lease
+from headwater.state import directory, lease
+from headwater.state.store import Store
 from headwater.terminal import Paint, changes_shown, grid, in_order, rows_shown, size
 
 LIMIT = 20
@@ -92,6 +94,9 @@ def _parser() -> argparse.ArgumentParser:
     one = command("verify", _verify, "recompute views on Spark and compare")
     one.add_argument("dir", type=Path, metavar="DIR")
     one.add_argument("view", nargs="?", metavar="VIEW", help="all of them without")
+
+    one = command("check", _check, "read every byte that is kept, and name what is damaged")
+    one.add_argument("dir", type=Path, metavar="DIR")
     return parser
 
 
@@ -109,10 +114,14 @@ def _count(text: str) -> int:
 
 def _opened(path: Path) -> Database:
     """The database in a directory, which must be there."""
+    _there(path)
+    return open_database(path)
+
+
+def _there(path: Path) -> None:
     if path.is_dir() or not path.exists():
         if not (path / "log").is_dir():
             raise StateError(f"there is no database in {path}", hint="headwater.open creates one")
-    return open_database(path)
 
 
 # --- the commands ---------------------------------------------------------------------------------------------------
@@ -168,6 +177,23 @@ def _verify(options: argparse.Namespace, paint: Paint) -> None:
         print(paint.sign(f"+ {name} is what its query gives at version {db.version}"))
 
 
+def _check(options: argparse.Namespace, paint: Paint) -> None:
+    """By the store alone: what a damaged catalog says need not be understood to read every byte."""
+    _there(options.dir)
+    found = Store(directory.check(directory.local_path(options.dir))).check()
+    for name in found.strays:
+        print(f"{name} is none of the database's files, and is left alone")
+    for problem in found.problems:
+        print(paint.sign(f"- {problem.what}"))
+    told = f"{found.versions} versions, {found.files} files, {size(found.bytes)} read"
+    if found.problems:
+        raise StateError(
+            f"{told}: {len(found.problems)} damaged",
+            hint=f"the last whole version is {found.whole}; put the files back from a copy",
+        )
+    print(paint.sign(f"+ {told}: all of it is as it was written"))
+
+
 def _start_spark() -> None:
     with tempfile.TemporaryDirectory() as folder:
         quiet_session(Path(folder) / "spark.log")
@@ -176,13 +202,15 @@ def _start_spark() -> None:
 def _status(options: argparse.Namespace, paint: Paint) -> None:
     db = _opened(options.dir)
     snapshot = db.store.at(db.version)
-    kept = db.store.retained()
+    kept = db.store.kept()
     writes = lease.holder(db.files)
     when = datetime.fromtimestamp(snapshot.version.time, UTC).isoformat(" ", "seconds")
     note = snapshot.version.note.get("what", "")
     print(f"{options.dir}: version {db.version}, {when}" + (f" ({note})" if note else ""))
     print(f"versions {kept[0]} to {kept[-1]} can be read" if kept else "no versions yet")
     print(f"process {writes.pid} on {writes.host} writes" if writes else "nobody writes")
+    for line in _on_disk(db):
+        print(line)
 
     sources = [(n, _rows(db, n), s.ddl.replace("`", "")) for n, s in db.catalog.sources.items()]
     _section("sources", ("source", "rows", "columns"), sources, (False, True, False), paint)
@@ -207,6 +235,24 @@ def _status(options: argparse.Namespace, paint: Paint) -> None:
         )
     heads = ("map", "runs", "rows", "bytes", "used by", "what it is")
     _section("maps", heads, maps, (False, True, True, True, False, False), paint)
+
+
+def _on_disk(db: Database) -> list[str]:
+    """What the directory holds, and how much of the past it is to hold."""
+    keep, disk = db.keep(), db.on_disk()
+    past = [f"{keep.versions} versions"]
+    past += [f"those of {keep.minutes:g} minutes"] if keep.minutes else []
+    past += [f"files for {keep.grace:g} minutes more"] if keep.grace else []
+    rest = disk.data - disk.named
+    out = [
+        f"keeps {', '.join(past)}",
+        f"on disk {size(disk.total)} in {disk.files:,} files: {size(disk.newest)} of the newest version, "
+        f"{size(disk.named - disk.newest)} of older ones, {size(disk.log)} of records"
+        + (f", {size(rest)} to be collected" if rest else ""),
+    ]
+    if disk.strays:
+        out.append(f"not the database's, and left alone: {', '.join(disk.strays)}")
+    return out
 
 
 def _section(

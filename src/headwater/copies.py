@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import json
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -27,10 +28,12 @@ from headwater.engine.documents import LABELS, DeepChange, Key
 from headwater.engine.nested import LABEL, PATH, TOP, VALUE, VERSION
 from headwater.errors import DamagedState, QueryError, StateError
 from headwater.handles import Source, ViewHandle
-from headwater.state.files import FileSystem, LocalFiles
+from headwater.state.directory import local_path
+from headwater.state.files import FileSystem, LocalFiles, is_temporary
 from headwater.state.keys import expand
 from headwater.state.run import column
 
+LOG = logging.getLogger("headwater")
 BASE = "_base"
 """The column of a copy's files that says what they add to."""
 OWN = (BASE, PATH, LABEL, LABELS)
@@ -82,7 +85,7 @@ class ParquetCopy:
     """
 
     def __init__(self, directory: str | Path, files: int = 50):
-        self.path = Path(directory).absolute()
+        self.path = local_path(directory)
         self.most = max(1, files)
         self.files: FileSystem = LocalFiles(self.path.parent)
 
@@ -93,14 +96,24 @@ class ParquetCopy:
         return names[-1][1] if names else None
 
     def sync(self, view: ViewHandle | Source) -> int:
-        """Brings the copy to the newest version, which it gives; where it is at that already nothing is done."""
+        """Brings the copy to the newest version, which it gives; where it is at that already nothing is done.
+
+        A copy knows the database and the version that it has. If the database was put back from a backup and has gone
+        on otherwise, the copy starts anew, and says so in the log of the module `logging`.
+        """
         db, name, created = _followed(view)
         newest, names = db.version, self._names()
         since = names[-1][1] if names else None
-        if since is not None:
-            self._check(name, names[-1])
-            if since > newest:
-                raise _ahead(name, since, newest)
+        if since is not None and not self._follows(db, name, names[-1]):
+            LOG.warning(
+                "the copy %s has version %d of `%s` from a history that the database does not have any more: it starts anew",
+                self.path.name,
+                since,
+                name,
+            )
+            self._write(db, name, max(newest, names[-1][0] + 1), newest, None)
+            self._tidy()
+            return newest
         self._tidy()
         if since != newest:
             changes = None
@@ -108,12 +121,31 @@ class ParquetCopy:
                 with contextlib.suppress(StateError):  # the version may be gone
                     changes = db.changes_table(name, since, newest)
             if changes is not None:
-                self._write(name, names[-1][0], newest, since, changes)
+                self._write(db, name, names[-1][0], newest, since, changes)
             else:
-                self._write(name, newest, newest, None, db.whole_table(name, newest))
+                base = max(newest, names[-1][0] + 1) if names else newest
+                self._write(db, name, base, newest, None)
                 self._tidy()
-        self._compact(name)
+        self._compact(db, name)
         return newest
+
+    def _follows(self, db: Database, view: str, newest: tuple[int, int]) -> bool:
+        """Whether the copy is of this view's past; an error where it is of another view or database."""
+        about = self._about(newest)
+        if about["view"] != view:
+            raise QueryError(
+                f"{self.path.name} is a copy of `{about['view']}`, and not of `{view}`",
+                hint="take another directory",
+            )
+        if (about.get("database") or db.identity) != db.identity:
+            raise _ahead(view, newest[1], db.version)
+        mark = db.mark_of(newest[1])
+        if "mark" not in about:  # written before copies knew; all that can be seen is the number
+            if newest[1] > db.version:
+                raise _ahead(view, newest[1], db.version)
+            return True
+        # Of a version that is not kept any more nobody can tell; then the whole view is taken anyway.
+        return newest[1] <= db.version and mark in (None, about["mark"])
 
     def parts(self) -> dict[str, pa.Table]:
         """The flat parts with `_w`, by path, as the database's `parts`; of a flat view all rows, at the path ""."""
@@ -141,9 +173,19 @@ class ParquetCopy:
     def _file(self, base: int, version: int) -> str:
         return f"{self.path.name}/{base:012d}-{version:012d}.parquet"
 
-    def _write(self, name: str, base: int, version: int, since: int | None, rows: pa.Table) -> None:
+    def _write(
+        self,
+        db: Database,
+        name: str,
+        base: int,
+        version: int,
+        since: int | None,
+        rows: pa.Table | None = None,
+    ) -> None:
         """Makes a file appear with all of its rows; without `since` they are the whole view."""
-        about = json.dumps({"view": name, "version": version, "since": since})
+        whose = {"database": db.identity, "mark": db.mark_of(version)}
+        about = json.dumps({"view": name, "version": version, "since": since, **whose})
+        rows = db.whole_table(name, version) if rows is None else rows
         rows = rows.append_column(BASE, pa.repeat(pa.scalar(base, pa.int64()), rows.num_rows))
         sink = pa.BufferOutputStream()
         pq.write_table(rows.replace_schema_metadata({ABOUT: about}), sink)
@@ -156,14 +198,6 @@ class ParquetCopy:
         schema = pq.read_schema(pa.BufferReader(self.files.map(self._file(*name))))
         about: dict[str, Any] = json.loads((schema.metadata or {})[ABOUT])
         return about
-
-    def _check(self, view: str, newest: tuple[int, int]) -> None:
-        known = self._about(newest)["view"]
-        if known != view:
-            raise QueryError(
-                f"{self.path.name} is a copy of `{known}`, and not of `{view}`",
-                hint="take another directory",
-            )
 
     def _table(self) -> pa.Table:
         """All files of the newest base; each must go on where the one before ends."""
@@ -182,7 +216,7 @@ class ParquetCopy:
             last = name[1]
         return pa.concat_tables(tables)
 
-    def _compact(self, name: str) -> None:
+    def _compact(self, db: Database, name: str) -> None:
         """Adds all files up into one, where they are many."""
         names = self._names()
         if len(names) <= self.most:
@@ -191,12 +225,14 @@ class ParquetCopy:
         table = self._table()
         added = consolidated(table.drop_columns([VERSION, BASE]))
         numbers = pa.repeat(pa.scalar(version, pa.int64()), added.num_rows)
-        self._write(name, version, version, None, added.append_column(VERSION, numbers))
+        base = max(version, names[-1][0] + 1)
+        self._write(db, name, base, version, None, added.append_column(VERSION, numbers))
 
     def _tidy(self) -> None:
         """Removes older bases, and what an interrupted sync left."""
-        for left in self.path.glob(".*.parquet.*"):
-            left.unlink(missing_ok=True)
+        for left in self.files.names(self.path.name):
+            if is_temporary(left) and ".parquet." in left:
+                self.files.delete(f"{self.path.name}/{left}")
         found = self._all()
         for name in found:
             if name[0] < found[-1][0]:

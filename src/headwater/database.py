@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -24,13 +23,13 @@ from headwater.calculus.check import type_of
 from headwater.calculus.terms import Term
 from headwater.calculus.types import RecordType, field_names
 from headwater.catalog import (
-    APPLIED,
     SEEN,
     SETTINGS,
     Catalog,
     SourceDef,
     ViewDef,
     check_functions,
+    check_texts,
     ddl_of,
     facts_of,
     functions_of,
@@ -39,41 +38,41 @@ from headwater.catalog import (
 from headwater.compiler.materialize import key_fields
 from headwater.compiler.program import WEIGHT, View
 from headwater.compiler.sources import source_parts
-from headwater.compiler.strata import STRATEGIES, Compiler
+from headwater.compiler.strata import STRATEGIES
 from headwater.engine import read
 from headwater.engine.answers import consolidated, merge
 from headwater.engine.backfill import Backfill
 from headwater.engine.increment import Increment
-from headwater.engine.session import Counts, Session, telling
+from headwater.engine.session import Counts, Session
 from headwater.engine.spec import spec_of
-from headwater.engine.stage import FOLDER, Change
+from headwater.engine.stage import Change
 from headwater.engine.working import Working
 from headwater.errors import (
     BadChange,
-    EngineError,
-    HeadwaterError,
     InUse,
     NameTaken,
     NotIncremental,
     QueryError,
-    StateError,
 )
 from headwater.handles import Commit, Source, ViewHandle
+from headwater.ids import Id, applied, as_note, checked_id, noted
 from headwater.language.comprehension import Query
 from headwater.language.functions import DEFINED
 from headwater.language.schema import EXAMPLE, columns
 from headwater.language.sql.places import placed
-from headwater.reading import REBUILD, Readable, has_maps, read_query, stale_maps
+from headwater.reading import REBUILD, read_query
 from headwater.staging import checked_change, staged_change
-from headwater.state.files import LocalFiles
 from headwater.state.run import column
 from headwater.state.store import Commit as StoreCommit
-from headwater.state.store import Store, StoreWriter
+from headwater.state.store import StoreWriter
+from headwater.writing import Writable, asked_to_keep
 
 SMALL = 1_000_000
 """Changes of so many rows are carried through in this process."""
 AT_ONCE = 5_000_000
 """Larger changes of several sources are taken one after another on Spark too: terms of two changes cost most."""
+APPLY = "apply"
+"""What a version is noted as that applied a change."""
 RESERVED = (WEIGHT, "_version", "_h", "_i", "_change_type", "_commit_version", "_commit_timestamp")
 
 
@@ -81,87 +80,40 @@ def open_database(
     path: str | Path,
     spark: SparkSession | None = None,
     partitions: int | None = None,
-    keep_versions: int = 100,
-    keep_minutes: float = 0.0,
+    keep_versions: int | None = None,
+    keep_minutes: float | None = None,
 ) -> Database:
     """Creates a database in a directory, or opens the one that is there.
 
     `spark` is the session to use, else the active one or a local one; `partitions` how many tasks merge;
-    `keep_versions` and `keep_minutes` how much of the past stays readable.
+    `keep_versions` (100 unless given) and `keep_minutes` how much of the past of a new database stays readable:
+    it is a fact of the database from then on, which `Database.keep` changes.
     """
-    return Database(Path(path), spark, partitions, keep_versions, keep_minutes)
+    return Database(path, spark, partitions, keep_versions, keep_minutes)
 
 
-class Database(Readable):
-    """Sources and views in a directory; made by `headwater.open`."""
+class Database(Writable):
+    """Sources and views in a directory; made by `headwater.open`.
+
+    Threads may share a handle: reads go on beside each other, and writes wait for one another. A process that was
+    forked opens the database again.
+    """
 
     def __init__(
         self,
-        path: Path,
+        path: str | Path,
         spark: SparkSession | None,
         partitions: int | None,
-        keep_versions: int,
-        keep_minutes: float,
+        keep_versions: int | None,
+        keep_minutes: float | None,
     ):
-        if path.exists() and not path.is_dir():
-            raise StateError(f"{path} is a file", hint="give a directory")
-        self.path = path.absolute()
-        self.files = LocalFiles(self.path)
-        self.store = Store(self.files, keep_versions, keep_minutes)
-        self.session = Session(spark, partitions)
-        self.ask = Asking(self.session)
+        session = Session(spark, partitions)
+        self.ask = Asking(session)
         self.execution = "auto"
         self.several = "auto"
         self.small = SMALL
-        self._writer: StoreWriter | None = None
-        self._since_collected = 0
-        self._load()
-
-    # --- opening and closing -------------------------------------------------------------------------------------
-
-    def _load(self, compiler: Compiler | None = None) -> None:
-        """Takes the newest version, with the program of its views if that is known."""
-        snapshot = self.store.at()
-        self.version = snapshot.number
-        self.catalog = Catalog.read(snapshot.facts)
-        kept = snapshot.facts.get(SETTINGS)
-        if kept is not None:
-            self.session.adopt(kept)
-        self.compiler = compiler or self.catalog.compiled()
-        self.stale = not has_maps(snapshot, self.compiler)
-
-    def _writing(self, stale: bool = False) -> StoreWriter:
-        """The right to write; only `rebuild` may do so while the maps are stale."""
-        if self.stale and not stale:
-            raise stale_maps()
-        if self._writer is None:
-            with self._telling():
-                self._writer = self.store.writer()
-                try:
-                    if self.store.head() != self.version:
-                        self._load()
-                except BaseException:
-                    self.close()
-                    raise
-                with contextlib.suppress(OSError):  # what a writer that was killed had staged
-                    for entry in self.files.list(FOLDER):
-                        self.files.delete(f"{FOLDER}/{entry.name}")
-        return self._writer
-
-    def close(self) -> None:
-        """Lets another writer in. Reading goes on to work."""
-        if self._writer is not None:
-            writer, self._writer = self._writer, None
-            writer.close()
-
-    def __enter__(self) -> Database:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None
-    ) -> None:
-        with contextlib.suppress(OSError) if kind is not None else contextlib.nullcontext():
-            self.close()
+        asked = {"versions": keep_versions, "minutes": keep_minutes}
+        super().__init__(path, session, asked_to_keep(asked))
 
     @property
     def spark(self) -> SparkSession:
@@ -208,29 +160,19 @@ class Database(Readable):
             name, ddl_of(row), keys, static, retain, strict, path, format, dict(options or {})
         )
         self._check_columns(name, row, keys, strict)
-        known = self.catalog.sources.get(name)
-        if known == made:
+        if self.catalog.sources.get(name) == made:
             return Source(self, name)
-        if self._writer is None:
-            self._writing()  # another writer may have declared it since
-            return self.source(
-                name,
-                schema,
-                key=key,
-                path=path,
-                format=format,
-                options=options,
-                static=static,
-                retain=retain,
-                strict=strict,
-            )
-        self._check_name(name)
-        with self._commit(f"source {name}") as commit:
-            fact, value = facts_of(made)
-            commit.set(fact, value)
-            if retain:
-                for m in made.all_maps:
-                    commit.create(spec_of(m))
+        with self._locked():
+            self._writing()
+            if self.catalog.sources.get(name) == made:
+                return Source(self, name)  # another writer has declared it since
+            self._check_name(name)
+            catalog = Catalog({**self.catalog.sources, name: made}, self.catalog.views)
+            with self._commit(f"source {name}", (catalog, catalog.compiled())) as commit:
+                commit.set(*facts_of(made))
+                if retain:
+                    for m in made.all_maps:
+                        commit.create(spec_of(m))
         return Source(self, name)
 
     def _check_name(self, name: str) -> None:
@@ -270,21 +212,41 @@ class Database(Readable):
         if strategy not in STRATEGIES:
             raise QueryError(f"`{strategy}` is no strategy", hint=f"one of {', '.join(STRATEGIES)}")
         keys = (key,) if isinstance(key, str) else tuple(key or ())
-        schemas, known = self.catalog.schemas(), self.catalog.views.get(name)
-        same = None if known is None else (known.text, known.strategy, known.key)
-        if same == (query, strategy, keys):
-            return ViewHandle(self, name)  # before it is read, for which Spark may be asked
-        text, language, term = read_query(query, schemas, self.ask)
-        if same == (text, strategy, keys):
+        # Before the query is read, for which Spark may be asked, and before the lease is taken.
+        if self._is_defined(name, query, strategy, keys):
             return ViewHandle(self, name)
-        if self._writer is None:
-            self._writing()  # another writer may have declared it since
-            return self.view(name, query, strategy=strategy, key=key)
-        self._check_name(name)
+        text, language, term = read_query(query, self.catalog.schemas(), self.ask)
+        if self._is_defined(name, text, strategy, keys):
+            return ViewHandle(self, name)
+        with self._locked():
+            before = self.catalog
+            self._writing()
+            if self.catalog != before:  # another writer has defined something since
+                if self._is_defined(name, text, strategy, keys):
+                    return ViewHandle(self, name)
+                text, language, term = read_query(query, self.catalog.schemas(), self.ask)
+            self._check_name(name)
+            self._define(name, text, language, term, strategy, keys)
+        return ViewHandle(self, name)
+
+    def _is_defined(self, name: str, query: Any, strategy: str, key: tuple[str, ...]) -> bool:
+        known = self.catalog.views.get(name)
+        return known is not None and (known.text, known.strategy, known.key) == (
+            query,
+            strategy,
+            key,
+        )
+
+    def _define(
+        self, name: str, text: str, language: str, term: Term, strategy: str, keys: tuple[str, ...]
+    ) -> None:
+        """Plans a view, fills its maps from what is there, and commits both; the right to write is held."""
+        known, schemas = self._defined, self.catalog.schemas()
         row = RecordType(tuple(key_fields(type_of(term))))
         _check_reserved(row)
         if strategy == "recompute" and language != "sql":
             raise QueryError("only SQL can be recomputed", hint="leave the strategy out")
+        check_texts(term)
         made = ViewDef(
             name,
             text,
@@ -292,8 +254,8 @@ class Database(Readable):
             text_of(term),
             ddl_of(row),
             strategy,
-            1 + max((v.place for v in self.catalog.views.values()), default=0),
-            self.version + 1,
+            1 + max((v.place for v in known.catalog.views.values()), default=0),
+            known.version + 1,
             functions_of(term),
             row=str(row),
             key=keys,
@@ -301,27 +263,24 @@ class Database(Readable):
         self._register(made)
         try:
             if strategy == "auto":
-                compiler, kept, why = self.compiler.choose(name, term, keys)
+                compiler, kept, why = known.compiler.choose(name, term, keys)
             else:
-                compiler, kept, why = self.compiler.fork(), strategy, "as was asked for"
+                compiler, kept, why = known.compiler.fork(), strategy, "as was asked for"
                 compiler.view(name, term, kept, keys)
         except NotIncremental as e:
             raise placed(e, text, schemas) if language == "sql" else e from None
         made = replace(made, kept=kept, why=why)
-        view = compiler.program.views[name]
-        strata = set(self.compiler.program.strata)
-        before = self.compiler.program.maps
-        created = [m for n, m in compiler.program.maps.items() if n not in before]
-        with self._commit(f"view {name}", compiler=compiler) as commit:
-            fact, value = facts_of(made)
-            commit.set(fact, value)
-            for m in created:
-                commit.create(spec_of(m))
+        view, before = compiler.program.views[name], known.compiler.program
+        catalog = Catalog(known.catalog.sources, {**known.catalog.views, name: made})
+        with self._commit(f"view {name}", (catalog, compiler)) as commit:
+            commit.set(*facts_of(made))
+            for n, m in compiler.program.maps.items():
+                if n not in before.maps:
+                    commit.create(spec_of(m))
             working = self._working(commit, compiler)
-            with self._telling():
+            with self._telling("writing"):
                 if strategy == "recompute":
-                    rest = Catalog(self.catalog.sources, {**self.catalog.views, name: made})
-                    self._recompute(working, view, rest, made)
+                    self._recompute(working, view, catalog, made)
                 else:
                     fill = Backfill(
                         compiler,
@@ -331,9 +290,8 @@ class Database(Readable):
                         self._small(),
                         self._gone(commit),
                     )
-                    fill.run(compiler.maps.created, strata)
+                    fill.run(compiler.maps.created, set(before.strata))
             self._add(commit, working)
-        return ViewHandle(self, name)
 
     def _gone(self, commit: StoreCommit) -> list[str]:
         """The sources that have had rows and keep none."""
@@ -341,34 +299,55 @@ class Database(Readable):
 
     def drop(self, name: str) -> None:
         """Takes away a view, or a source that no view reads, with the maps that only it needs."""
-        self._writing()
-        if name not in self.catalog.sources and name not in self.catalog.views:
-            raise self._unknown(name)
-        readers = self.catalog.readers(name)
-        if readers:
-            raise InUse(
-                f"`{name}` is read by the view `{readers[0]}`", hint=f"drop `{readers[0]}` first"
+        with self._locked():
+            self._writing()
+            if name not in self.catalog.sources and name not in self.catalog.views:
+                raise self._unknown(name)
+            readers = self.catalog.readers(name)
+            if readers:
+                raise InUse(
+                    f"`{name}` is read by the view `{readers[0]}`",
+                    hint=f"drop `{readers[0]}` first",
+                )
+            rest = Catalog(
+                {n: s for n, s in self.catalog.sources.items() if n != name},
+                {n: v for n, v in self.catalog.views.items() if n != name},
             )
-        rest = Catalog(
-            {n: s for n, s in self.catalog.sources.items() if n != name},
-            {n: v for n, v in self.catalog.views.items() if n != name},
-        )
-        kept = rest.compiled().program.maps
-        with self._commit(f"drop {name}") as commit:
-            for fact in (f"source:{name}", f"view:{name}"):
-                if fact in commit.base.facts:
-                    commit.set(fact, None)
-            for m in commit.base.maps:
-                if m not in kept:
-                    commit.drop(m)
+            compiler = rest.compiled()
+            kept = compiler.program.maps
+            with self._commit(f"drop {name}", (rest, compiler)) as commit:
+                for fact in (f"source:{name}", f"view:{name}"):
+                    if fact in commit.base.facts:
+                        commit.set(fact, None)
+                for m in commit.base.maps:
+                    if m not in kept:
+                        commit.drop(m)
 
     def rebuild(self) -> None:
         """Chooses anew what to keep for all views, and computes it from the sources, in one commit."""
-        self._writing(stale=True)
+        with self._locked():
+            self._writing(stale=True)
+            self._rebuild(REBUILD)
+
+    def upgrade(self) -> None:
+        """Makes the Spark of this session the one that answers are given by: all views are computed again and verified."""
+        with self._locked():
+            self._writing(stale=True, other_spark=True)
+            before = self.session.adopt(self.session.settings_now())
+            try:
+                self._rebuild(REBUILD)
+            except BaseException:
+                self.session.adopt(before)
+                raise
+        self.verify()
+
+    def _rebuild(self, note: str) -> None:
         catalog = self.catalog.chosen_again()
         compiler = catalog.compiled()
         sources = {m.name for s in catalog.sources.values() for m in s.all_maps}
-        with self._commit(REBUILD) as commit:
+        with self._commit(note, (catalog, compiler)) as commit:
+            if commit.base.facts.get(SETTINGS) != self.session.settings():
+                commit.set(SETTINGS, self.session.settings())
             for made in catalog.views.values():
                 commit.set(*facts_of(made))
             for name in commit.base.maps:
@@ -379,7 +358,7 @@ class Database(Readable):
                     commit.create(spec_of(m))
             working = self._working(commit, compiler)
             working.refs = {n: r for n, r in working.refs.items() if n in sources}
-            with self._telling():
+            with self._telling("writing"):
                 fill = Backfill(
                     compiler, working, self.session, self.path, self._small(), self._gone(commit)
                 )
@@ -391,54 +370,74 @@ class Database(Readable):
 
     # --- changing --------------------------------------------------------------------------------------------------
 
-    def apply(self, changes: Mapping[str, Any], *, id: str | None = None) -> Commit:
-        """Applies changes to sources, all at once, and gives the commit; with an `id`, only the first time."""
-        started = time.perf_counter()
-        self._writing()
-        done = self.store.at().facts.get(f"{APPLIED}{id}") if id is not None else None
-        if done is not None:
-            return Commit(done["version"], done["rows"], id=id, repeated=True, database=self)
-        if not isinstance(changes, Mapping):
-            raise BadChange(
-                f"the changes are of type {type(changes).__name__}",
-                hint="give a dict with a change for each source: {'orders': rows}",
+    def apply(self, changes: Mapping[str, Any], *, id: Id | None = None) -> Commit:
+        """Applies changes to sources, all at once, and gives the commit; with an `id`, only the first time.
+
+        An id is text, kept for as long as the version that it made can be read; or `(application, number)`, of which
+        the last number of each application is kept, and whatever is not above it was applied. Once the change is
+        committed nothing is raised: what went wrong after that is in the `warnings` of the commit.
+        """
+        started, mark = time.perf_counter(), checked_id(id)
+        with self._locked():
+            writer = self._writing()
+            done = None if mark is None else applied(writer.head().facts, mark)
+            if done is not None:
+                return Commit(done["version"], done["rows"], id=mark, repeated=True, database=self)
+            if not isinstance(changes, Mapping):
+                raise BadChange(
+                    f"the changes are of type {type(changes).__name__}",
+                    hint="give a dict with a change for each source: {'orders': rows}",
+                )
+            self.session.counts = counts = Counts()
+            staged: dict[str, Change] = {}
+            rows: dict[str, int] = {}
+            try:
+                for n, given in changes.items():
+                    made, rows[n] = staged_change(self.catalog, self.session, self.path, n, given)
+                    for relation, change in made.items():
+                        staged[relation] = staged.get(relation, Change()).with_rows(change)
+                working, ignored, size = self._applied(writer, staged, rows, mark)
+            finally:
+                for s in staged.values():
+                    for f in s.files:
+                        with contextlib.suppress(OSError):  # the next writer takes it away
+                            (self.path / f).unlink(missing_ok=True)
+            writer.tidy()
+            return Commit(
+                self.version,
+                rows,
+                {n: i for n, i in ignored.items() if i},
+                time.perf_counter() - started,
+                size,
+                counts.jobs,
+                counts.exchanges,
+                counts.hops,
+                "spark" if working.on_spark else "driver",
+                mark,
+                warnings=writer.warnings(),
+                database=self,
             )
-        self.session.counts = counts = Counts()
-        staged: dict[str, Change] = {}
-        rows: dict[str, int] = {}
-        try:
-            for n, given in changes.items():
-                made, rows[n] = staged_change(self.catalog, self.session, self.path, n, given)
-                for relation, change in made.items():
-                    staged[relation] = staged.get(relation, Change()).with_rows(change)
-            with self._commit("apply", id) as commit:
-                working = self._working(commit, self.compiler)
-                ignored = self._carry(working, dict(staged))
-                size = self._add(commit, working)
-                for n, s in staged.items():
-                    if not self.catalog.owning(n).retain and s.rows:
-                        commit.set(f"{SEEN}{n}", True)
-                if id is not None:
-                    fact = {"version": commit.base.number + 1, "rows": rows}
-                    commit.set(f"{APPLIED}{id}", fact)
-        finally:
-            for s in staged.values():
-                for f in s.files:
-                    (self.path / f).unlink(missing_ok=True)
-        self._tidy()
-        return Commit(
-            self.version,
-            rows,
-            {n: i for n, i in ignored.items() if i},
-            time.perf_counter() - started,
-            size,
-            counts.jobs,
-            counts.exchanges,
-            counts.hops,
-            "spark" if working.on_spark else "driver",
-            id,
-            database=self,
-        )
+
+    def _applied(
+        self, writer: StoreWriter, staged: dict[str, Change], rows: dict[str, int], id: Id | None
+    ) -> tuple[Working, dict[str, int], int]:
+        """Carries staged changes through and commits; the maps, how many deletions were ignored, how many bytes."""
+        gone = self._ids.forgotten(writer.floor())
+        note = {} if id is None else {"id": as_note(id)}
+        with self._commit(APPLY, **note) as commit:
+            working = self._working(commit, self.compiler)
+            ignored = self._carry(working, dict(staged))
+            size = self._add(commit, working)
+            for n, s in staged.items():
+                if not self.catalog.owning(n).retain and s.rows:
+                    commit.set(f"{SEEN}{n}", True)
+            for key in gone:
+                commit.set(key, None)
+            if id is not None:
+                commit.set(*noted(id, commit.version, rows))
+        new = None if not isinstance(id, str) else (self.version, noted(id, 0, {})[0])
+        self._ids.committed(gone, new)
+        return working, ignored, size
 
     def _small(self) -> int:
         """Changes of so many rows are carried through here and not on Spark."""
@@ -448,7 +447,7 @@ class Database(Readable):
         """Carries staged changes through all maps; how many deletions were ignored."""
         for view in self.catalog.views.values():
             self._register(view)
-        with self._telling():
+        with self._telling("writing"):
             ignored = checked_change(self.catalog, self.path, staged, working)
             increment = Increment(self.compiler, working, self.session, self.path, self._small())
             # Here a round costs little and terms of two changes cost most; on Spark a round is a job.
@@ -462,78 +461,6 @@ class Database(Readable):
                 if kept.strategy == "recompute":
                     self._recompute(working, kept, self.catalog, self.catalog.views[name])
         return ignored
-
-    # --- committing --------------------------------------------------------------------------------------------------
-
-    @contextlib.contextmanager
-    def _commit(
-        self, note: str, id: str | None = None, compiler: Compiler | None = None
-    ) -> Iterator[StoreCommit]:
-        writer = self._writing(stale=True)
-        with self._telling():
-            commit = writer.begin()
-        if SETTINGS not in commit.base.facts:
-            commit.set(SETTINGS, self.session.settings())
-            self.session.adopt(self.session.settings())
-        yield commit
-        try:
-            writer.commit(commit, {"what": note, **({"id": id} if id is not None else {})})
-        except OSError as e:
-            with self._telling():
-                made = self.store.head()
-                if made == commit.base.number:
-                    raise
-            self._load()
-            raise StateError(
-                f"version {made} was committed, but may not survive a power cut: {e.strerror or e}",
-                hint="mend the disk; with an `id` the change can be applied again without harm",
-            ) from e
-        if note.startswith("apply"):
-            self.version = self.store.head()
-        else:
-            self._load(compiler)
-
-    def _working(self, commit: StoreCommit, compiler: Compiler) -> Working:
-        refs = {n: refs for n, (_, refs) in commit.base.maps.items()}
-        first = commit.generation() * read.STEPS
-        rows = compiler.relations.rows
-        return Working(compiler.program.maps, refs, self.store.runs, first, rows=rows)
-
-    def _add(self, commit: StoreCommit, working: Working) -> int:
-        """Everything that was made, to be committed; how many bytes it has."""
-        with self._telling():
-            made = working.written(self.files)
-        for name, refs in made.items():
-            commit.add(name, refs)
-        return sum(r.size for refs in made.values() for r in refs)
-
-    def _tidy(self) -> None:
-        """Compacts in the background, and lets old files go now and then."""
-        writer = self._writing()
-        writer.compact_in_background()
-        self._since_collected += 1
-        if self._since_collected >= 50:
-            self._since_collected = 0
-            with contextlib.suppress(OSError):  # the increment is committed; the next time may do
-                self.store.collect()
-
-    @contextlib.contextmanager
-    def _telling(self) -> Iterator[None]:
-        """What goes wrong inside, in our words; nothing is committed."""
-        try:
-            with telling("applying a change"):
-                yield
-        except HeadwaterError:
-            raise
-        except OverflowError as e:
-            raise EngineError(
-                f"{e}; recomputing the query would overflow too", hint="cast to a wider type"
-            ) from e
-        except OSError as e:
-            raise StateError(
-                f"the state in {self.path} could not be written: {e.strerror or e}",
-                hint="nothing was committed; make room or mend the disk, and apply the same change again",
-            ) from e
 
     def _register(self, view: ViewDef) -> None:
         check_functions(view)

@@ -11,6 +11,8 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, Row
 
+from headwater.ids import Id
+
 if TYPE_CHECKING:
     from headwater.database import Database
     from headwater.drawing import Explanation
@@ -33,8 +35,10 @@ class Commit:
     exchanges: int = 0
     hops: int = 0
     where: str = "driver"
-    id: str | None = None
+    id: Id | None = None
     repeated: bool = False
+    warnings: tuple[str, ...] = ()
+    """What went wrong once the change was committed, and does it no harm."""
     database: Any = field(default=None, repr=False, compare=False)
 
     @property

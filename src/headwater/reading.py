@@ -21,7 +21,7 @@ from headwater.calculus.check import type_of
 from headwater.calculus.terms import Box, Each, Node, Num, Record, Sng, Term, Var, relations
 from headwater.calculus.text import show as text_of
 from headwater.calculus.types import INT, MapType, RecordType
-from headwater.catalog import Catalog, SourceDef, ViewDef
+from headwater.catalog import DATABASE, Catalog, SourceDef, ViewDef
 from headwater.compiler.program import WEIGHT, Part, Program, View
 from headwater.compiler.strata import Compiler
 from headwater.drawing import Explanation
@@ -38,16 +38,27 @@ from headwater.engine.documents import (
 )
 from headwater.engine.recompute import by_interpreter, by_spark
 from headwater.engine.session import Session, local_frame, telling
+from headwater.engine.spec import spec_of
 from headwater.engine.stage import one_value
 from headwater.engine.types import arrow_type
 from headwater.engine.working import Working
-from headwater.errors import NotIncremental, NotRetained, QueryError, StateError, UnknownName
+from headwater.errors import (
+    DamagedState,
+    NotIncremental,
+    NotRetained,
+    QueryError,
+    StateError,
+    UnknownName,
+    VersionGone,
+)
 from headwater.explain import explain_can, explain_view
 from headwater.handles import as_cdc
 from headwater.language.comprehension import Query
 from headwater.language.sql import read_sql
 from headwater.language.sql.opaque import Ask
 from headwater.language.sql.places import placed
+from headwater.language.sql.texts import check_query
+from headwater.state.log import Version, path_of
 from headwater.state.store import Snapshot, Store
 
 ASKED = "(the query)"
@@ -74,86 +85,129 @@ class Step:
         return read.changed_parts(self.view, self.before, self.now, self.version)
 
 
+@dataclass(frozen=True)
+class Defined:
+    """What a handle knows of its database: a version, its sources and views, and their program; one is nothing without the others."""
+
+    version: int
+    catalog: Catalog
+    compiler: Compiler
+    stale: bool
+
+
 class Readable:
     """The part of a database that reads."""
 
     path: Path
     store: Store
     session: Session
-    version: int
-    catalog: Catalog
-    compiler: Compiler
     ask: Ask
+    _defined: Defined
     _past: tuple[Catalog, Compiler] | None = None
     """The other program that was read last: versions in a row mostly have the same."""
+
+    @property
+    def version(self) -> int:
+        """The version that the handle is at."""
+        return self._defined.version
+
+    @property
+    def catalog(self) -> Catalog:
+        """The sources and views of that version."""
+        return self._defined.catalog
+
+    @property
+    def compiler(self) -> Compiler:
+        """The program of its views."""
+        return self._defined.compiler
+
+    @property
+    def stale(self) -> bool:
+        """Whether it has other maps than its views are kept in now."""
+        return self._defined.stale
 
     def _unknown(self, name: str) -> UnknownName:
         known = ", ".join([*self.catalog.sources, *self.catalog.views]) or "none"
         return UnknownName(f"there is no source or view `{name}`", hint=f"there are: {known}")
 
-    def _at(self, version: int | None) -> tuple[Snapshot, Compiler]:
-        snapshot = self.store.at(self.version if version is None else version)
-        compiler = self.compiler
-        if snapshot.number != self.version:
-            catalog = Catalog.read(snapshot.facts)
-            if catalog != self.catalog:
-                if self._past is None or self._past[0] != catalog:
-                    self._past = catalog, catalog.compiled()
-                compiler = self._past[1]
-        if not has_maps(snapshot, compiler):
+    def _at(self, version: int | None) -> tuple[Snapshot, Defined]:
+        """A version to read, with its own catalog and program; all of it from one look at what the handle knows."""
+        known = self._defined
+        snapshot = self._snapshot(known.version if version is None else version)
+        if snapshot.number == known.version:
+            found = known
+        else:
+            catalog = Catalog.read(snapshot.facts, snapshot.number)
+            past = self._past
+            if catalog == known.catalog:
+                past = catalog, known.compiler
+            elif past is None or past[0] != catalog:
+                self._past = past = catalog, compiled(snapshot.version, catalog)
+            found = Defined(snapshot.number, *past, not has_maps(snapshot.version, past[1]))
+        if found.stale:
             raise stale_maps()
-        return snapshot, compiler
+        return snapshot, found
 
-    def _reading(self, snapshot: Snapshot, compiler: Compiler) -> Working:
+    def _snapshot(self, number: int) -> Snapshot:
+        if isinstance(number, bool) or not isinstance(number, int):
+            raise QueryError(f"{number!r} is no version", hint="a version is a whole number")
+        try:
+            return self.store.at(number)
+        except OSError as e:
+            raise StateError(
+                f"the state in {self.path} could not be read: {e.strerror or e}",
+                hint="nothing was changed; mend the disk, and try again",
+            ) from e
+
+    def _reading(self, snapshot: Snapshot, at: Defined) -> Working:
         refs = {n: refs for n, (_, refs) in snapshot.version.maps.items()}
-        return Working(compiler.program.maps, refs, snapshot.runs, 0)
+        return Working(at.compiler.program.maps, refs, snapshot.runs)
 
-    def _view_at(self, compiler: Compiler, name: str, version: int) -> View:
-        found = compiler.program.views.get(name)
+    def _view_at(self, at: Defined, name: str, version: int) -> View:
+        found = at.compiler.program.views.get(name)
         if found is None:
             raise UnknownName(
                 f"there is no view `{name}` at version {version}",
-                hint=f"views: {', '.join(compiler.program.views) or 'none'}",
+                hint=f"views: {', '.join(at.compiler.program.views) or 'none'}",
             )
         return found
 
     def table(self, name: str, version: int | None = None) -> pa.Table:
         """All rows of a view or source with `_w`, read in this process."""
-        snapshot, compiler = self._at(version)
-        working = self._reading(snapshot, compiler)
-        view = self._as_view(compiler, name, snapshot.number)
-        tables = list(read.scan(compiler.program, view, working, self.session.evaluate))
+        snapshot, at = self._at(version)
+        working = self._reading(snapshot, at)
+        view = self._as_view(at, name, snapshot.number)
+        tables = list(read.scan(at.compiler.program, view, working, self.session.evaluate))
         return pa.concat_tables([read.row_schema(view).empty_table(), *tables])
 
-    def _as_view(self, compiler: Compiler, name: str, version: int) -> View:
+    def _as_view(self, at: Defined, name: str, version: int) -> View:
         """A view, or a source seen as one."""
-        source = self.catalog.sources.get(name)
+        source = at.catalog.sources.get(name)
         if source is None:
-            return self._view_at(compiler, name, version)
+            if name in self.catalog.sources:
+                raise UnknownName(
+                    f"there is no source `{name}` at version {version}",
+                    hint="it was declared later: read a newer version",
+                )
+            return self._view_at(at, name, version)
         if not source.retain:
             raise NotRetained(
                 f"`{name}` keeps no copy of its rows", hint="declare it without retain=False"
             )
-        view = source_view(source)
-        if any(m.name not in compiler.program.maps for m in view.maps):
-            raise UnknownName(
-                f"there is no source `{name}` as it is now at version {version}",
-                hint="it was declared later: read a newer version",
-            )
-        return view
+        return source_view(source)
 
     def parts(self, name: str, version: int | None = None) -> dict[str, pa.Table]:
         """The flat parts of a nested view with `_w`, by path, read in this process; a label is text."""
-        snapshot, compiler = self._at(version)
-        view = self._nested_at(compiler, name, snapshot.number)
-        return nested.parts_told(view, self._reading(snapshot, compiler))
+        snapshot, at = self._at(version)
+        view = self._nested_at(at, name, snapshot.number)
+        return nested.parts_told(view, self._reading(snapshot, at))
 
     def parts_frames(self, name: str, version: int | None = None) -> dict[str, DataFrame]:
         """The same as DataFrames; rows repeat."""
         return {p: self._frame(read.repeated(t)) for p, t in self.parts(name, version).items()}
 
-    def _nested_at(self, compiler: Compiler, name: str, version: int) -> View:
-        view = self._as_view(compiler, name, version)
+    def _nested_at(self, at: Defined, name: str, version: int) -> View:
+        view = self._as_view(at, name, version)
         if not view.parts:
             raise QueryError(f"the rows of `{name}` are flat", hint="read it with snapshot()")
         return view
@@ -162,8 +216,8 @@ class Readable:
         self, name: str, key: Sequence[Any], version: int | None = None
     ) -> dict[str, Any] | None:
         """The row of a nested view or source at a key, with its inner bags; None if there is none."""
-        snapshot, compiler = self._at(version)
-        view = self._nested_at(compiler, name, snapshot.number)
+        snapshot, at = self._at(version)
+        view = self._nested_at(at, name, snapshot.number)
         columns = nested.key_of(view)
         if any("#" in n for n, _ in columns):  # a label
             raise QueryError(
@@ -182,7 +236,7 @@ class Readable:
                 f"{key!r} is no key of `{name}`",
                 hint=f"a key is {', '.join(f'{n} {t}' for n, t in columns)}",
             ) from e
-        found = nested.looked_up(view, self._reading(snapshot, compiler), arrays)
+        found = nested.looked_up(view, self._reading(snapshot, at), arrays)
         rows: list[dict[str, Any]] = found.drop_columns([WEIGHT]).to_pylist()
         if len(rows) > 1:
             raise QueryError(
@@ -193,13 +247,13 @@ class Readable:
 
     def frame(self, name: str, version: int | None = None) -> DataFrame:
         """All rows of a view or source as a DataFrame."""
-        snapshot, compiler = self._at(version)
-        view = self._as_view(compiler, name, snapshot.number)
-        working = self._reading(snapshot, compiler)
-        maps = view.maps or [compiler.program.strata[view.stratum or ""].group]
+        snapshot, at = self._at(version)
+        view = self._as_view(at, name, snapshot.number)
+        working = self._reading(snapshot, at)
+        maps = view.maps or [at.compiler.program.strata[view.stratum or ""].group]
         if sum(r.rows for m in maps for r in working.refs.get(m.name, ())) <= READ_HERE:
             return self._frame(read.repeated(self.table(name, snapshot.number)))
-        return Cluster(working, self.session, self.path).frame(compiler.program, view)
+        return Cluster(working, self.session, self.path).frame(at.compiler.program, view)
 
     def _frame(self, table: pa.Table) -> DataFrame:
         session = self.session.user if self.session.same_zone else self.session.spark
@@ -208,7 +262,8 @@ class Readable:
 
     def changes_table(self, name: str, since: int, until: int | None = None) -> pa.Table:
         """The rows that each version after one changed, with `_w` and `_version`, read in this process."""
-        last = self.version if until is None else until
+        known = self._defined
+        last = known.version if until is None else until
         if since > last or since < 0:
             raise StateError(f"there is no version {since}", hint=f"the newest is {last}")
         tables: list[pa.Table] = []
@@ -222,7 +277,7 @@ class Readable:
             numbers = pa.repeat(pa.scalar(step.version, pa.int64()), found.num_rows)
             tables.append(found.append_column("_version", numbers))
         if not tables:
-            view = self._view_at(self.compiler, name, self.version)
+            view = self._view_at(known, name, known.version)
             if view.parts:
                 return nested.told_schema(view).empty_table()
             schema = read.row_schema(view)
@@ -237,22 +292,22 @@ class Readable:
 
     def _steps(self, name: str, since: int, last: int) -> Iterator[Step]:
         """The versions after one that have a view and may have changed it."""
-        earlier: tuple[Snapshot, Compiler] | None = None
+        earlier: tuple[Snapshot, Defined] | None = None
         with contextlib.suppress(StateError):  # it may be gone, and not be needed
             earlier = self._at(since)
         for version in range(since + 1, last + 1):
-            after, compiler = self._at(version)
-            previous, earlier = earlier, (after, compiler)
-            if name not in compiler.program.views:
+            after, at = self._at(version)
+            program = at.compiler.program
+            previous, earlier = earlier, (after, at)
+            if name not in program.views:
                 continue
-            made = Catalog.read(after.facts).views[name].created
+            made = at.catalog.views[name].created
             if made < version and after.version.note.get("what") == REBUILD:
                 continue  # its maps were written anew, with what they had
             before = None
             if made < version:
                 before = self._reading(*(previous or self._at(version - 1)))
-            now = self._reading(after, compiler)
-            yield Step(version, compiler.program, compiler.program.views[name], before, now)
+            yield Step(version, program, program.views[name], before, self._reading(after, at))
 
     def changes_frame(
         self,
@@ -275,15 +330,27 @@ class Readable:
         times = {n: datetime.fromtimestamp(self.store.log.read(n).time, UTC) for n in numbers}
         return as_cdc(table, times)
 
+    @property
+    def identity(self) -> str:
+        """What tells this database from others; it stays the same in a copy that was put back."""
+        return str(self.store.at(self.version).facts.get(DATABASE, ""))
+
+    def mark_of(self, version: int) -> str | None:
+        """What tells a version from one of the same number in another history; None if it is not there."""
+        try:
+            return self.store.at(version).version.mark
+        except VersionGone:
+            return None
+
     # --- copies --------------------------------------------------------------------------------------------------------
 
     def whole_table(self, name: str, version: int | None = None) -> pa.Table:
         """All rows of a view in the form of its changes, as though they had come with the version."""
-        snapshot, compiler = self._at(version)
-        view = self._view_at(compiler, name, snapshot.number)
+        snapshot, at = self._at(version)
+        view = self._view_at(at, name, snapshot.number)
         if view.parts:
             step = Step(
-                snapshot.number, compiler.program, view, None, self._reading(snapshot, compiler)
+                snapshot.number, at.compiler.program, view, None, self._reading(snapshot, at)
             )
             return nested.told(view, [m.rows for m in step.moved], step.version)
         table = self.table(name, snapshot.number)
@@ -298,9 +365,9 @@ class Readable:
         labels: bool = False,
     ) -> Iterator[tuple[Key, Any]]:
         """The rows of a nested view by key, all or those at some keys; `labels` names their inner bags in `_labels`."""
-        snapshot, compiler = self._at(version)
-        view = self._nested_at(compiler, name, snapshot.number)
-        working = self._reading(snapshot, compiler)
+        snapshot, at = self._at(version)
+        view = self._nested_at(at, name, snapshot.number)
+        working = self._reading(snapshot, at)
         if keys is None:
             yield from all_documents(view, working, labels)
             return
@@ -335,10 +402,11 @@ class Readable:
                 f"`{name}` is a source, and only views can be recomputed",
                 hint=f"views: {', '.join(self.catalog.views) or 'none'}",
             )
+        self.session.refuse_other("verifying it")
         for n in [name] if name is not None else self.catalog.views:
             found = read.repeated(self.table(n, version))
             expected = self.recomputed(n, version)
-            row = self.catalog.views[n].type.key
+            row = self._at(version)[1].catalog.views[n].type.key
             assert isinstance(row, RecordType)
             problem = differences(found, expected, row)
             if problem:
@@ -349,12 +417,11 @@ class Readable:
 
     def recomputed(self, name: str, version: int | None = None) -> pa.Table:
         """The answer of a view's query over the retained inputs, computed anew."""
-        snapshot, compiler = self._at(version)
-        catalog = Catalog.read(snapshot.facts)
-        view = catalog.views.get(name)
+        snapshot, at = self._at(version)
+        view = at.catalog.views.get(name)
         if view is None:
             raise self._unknown(name)
-        return self._answer(self._reading(snapshot, compiler), compiler, catalog, view)
+        return self._answer(self._reading(snapshot, at), at.compiler, at.catalog, view)
 
     def _answer(
         self, working: Working, compiler: Compiler, catalog: Catalog, view: ViewDef
@@ -371,6 +438,10 @@ class Readable:
         if any(v.language != "sql" for v in read_by):
             tables = {n: read.repeated(self._rows(working, catalog, n)) for n in types}
             return by_interpreter(term, tables, types)
+        schemas = catalog.schemas()
+        for v in read_by:  # what is stored goes to Spark by the same rules as what is defined
+            check_query(v.text)
+            read_sql(v.text, {n: t for n, t in schemas.items() if n != v.name}, self.ask)
         texts = {v.name: v.text for v in read_by}
         names = {r.name for v in texts for r in relations(compiler.program.views[v].term)}
         frames = {n: self._rows_frame(working, catalog, n) for n in names}
@@ -390,19 +461,21 @@ class Readable:
 
     def explain(self, name: str) -> Explanation:
         """How a view is kept: its strata, maps, statements, and why."""
-        view = self._view_at(self.compiler, name, self.version)
-        made = self.catalog.views[name]
-        return explain_view(self.compiler, view, made.strategy, made.why)
+        known = self._defined
+        view = self._view_at(known, name, known.version)
+        made = known.catalog.views[name]
+        return explain_view(known.compiler, view, made.strategy, made.why)
 
     def can(self, query: str | Query | Term) -> str:
         """What would be kept for a query, and what a change would cost; nothing is defined. Or why it cannot be."""
-        schemas = self.catalog.schemas()
+        known = self._defined
+        schemas = known.catalog.schemas()
         text, language, term = read_query(query, schemas, self.ask)
         try:
-            compiler, kept, why = self.compiler.choose(ASKED, term)
+            compiler, kept, why = known.compiler.choose(ASKED, term)
         except NotIncremental as e:
             raise placed(e, text, schemas) if language == "sql" else e from None
-        return explain_can(self.compiler, compiler, ASKED, kept, why)
+        return explain_can(known.compiler, compiler, ASKED, kept, why)
 
 
 def read_query(query: str | Query | Term, schemas: Any, ask: Ask) -> tuple[str, str, Term]:
@@ -427,9 +500,20 @@ def rows_with_values(term: Term) -> Term:
     return Each(k, v, term, Sng(Record((("key", k), ("values", Box(v)))), Num(1, INT)))
 
 
-def has_maps(snapshot: Snapshot, compiler: Compiler) -> bool:
+def has_maps(version: Version, compiler: Compiler) -> bool:
     """Whether a version has the maps that its views are kept in now."""
-    return compiler.program.maps.keys() <= snapshot.version.maps.keys()
+    return compiler.program.maps.keys() <= version.maps.keys()
+
+
+def compiled(version: Version, catalog: Catalog) -> Compiler:
+    """The program of a version's views; `DamagedState` where the maps of the version are not what it reads."""
+    compiler = catalog.compiled(version.number)
+    for name, m in compiler.program.maps.items():
+        if name in version.maps and version.maps[name][0] != spec_of(m):
+            raise DamagedState(
+                path_of(version.number), f"the map `{name}` has other columns than its views need"
+            )
+    return compiler
 
 
 def stale_maps() -> StateError:

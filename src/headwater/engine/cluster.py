@@ -31,7 +31,7 @@ from headwater.compiler.program import (
     Stratum,
     View,
 )
-from headwater.engine import skew
+from headwater.engine import answers, skew
 from headwater.engine.answers import answer_steps, components, keep_answers, merge, signed
 from headwater.engine.pieces import Piece, pieces_of, ranges, weighed
 from headwater.engine.read import repeated, row_schema, scan, scan_components
@@ -45,7 +45,7 @@ from headwater.engine.working import Working
 from headwater.state.arrangement import WHOLE, Arrangement, Share, TooMany
 from headwater.state.files import LocalFiles
 from headwater.state.keys import Ints
-from headwater.state.run import LEAST, MOST, RunRef, Runs
+from headwater.state.run import LEAST, MOST, Generation, RunRef, Runs
 from headwater.state.store import DATA
 
 BLOBS = "part int, name string, content binary"
@@ -343,6 +343,8 @@ class Cluster:
                     yield from _batches(table, schema)
 
         numbers = _numbers_of(spark, groups)
+        if self.session.is_other:
+            return self._answered_in_arrow(numbers, view, stratum, groups)
         found = in_sql(
             numbers.mapInArrow(answering, from_arrow_schema(schema)), answer_steps(stratum)
         )
@@ -351,6 +353,28 @@ class Cluster:
             return found.selectExpr(*cells)
         repeat = "explode(sequence(1, CAST(`row` AS INT))) AS _times"
         return found.where("`row` > 0").selectExpr(*cells, repeat).drop("_times")
+
+    def _answered_in_arrow(
+        self,
+        numbers: DataFrame,
+        view: View,
+        stratum: Stratum,
+        groups: Sequence[tuple[int, int]],
+    ) -> DataFrame:
+        """The rows of a view without any expression of Spark, which is another than the database was made with."""
+        if not self._quick(answer_steps(stratum)):
+            self.session.refuse_other(f"answering `{view.name}`")
+        task, known = self._task(), slim_stratum(stratum)
+        shape = plain(row_schema(view).empty_table()).schema
+        schema = shape.remove(len(shape) - 1)
+
+        def answering(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            working = task.working()
+            for low, high in _given(batches, groups):
+                for table in scan_components(known, working, low, high):
+                    yield from _batches(repeated(answers.rows(known, table, in_arrow)), schema)
+
+        return numbers.mapInArrow(answering, from_arrow_schema(schema))
 
     def _ranges(self, m: Map) -> list[tuple[int, int, Share]]:
         """A map in ranges for all cores, of about as many entries each."""
@@ -374,14 +398,16 @@ class Task:
         added: dict[str, tuple[RunRef, ...]],
         changes: dict[str, Any],
         reads_new: bool,
-        generation: int,
+        generation: Generation,
     ):
         self.root, self.maps, self.refs, self.added = root, maps, refs, added
         self.changes, self.reads_new, self.generation = changes, reads_new, generation
 
     def working(self) -> Working:
         """The maps, to read and to add to."""
-        made = Working(self.maps, self.refs, _runs(self.root), self.generation, self.added)
+        runs = _runs(self.root)
+        runs.hold({r.file for refs in self.refs.values() for r in refs})
+        made = Working(self.maps, self.refs, runs, self.generation, self.added)
         made.reads_new = self.reads_new
         made.changes = {n: Arrangement(s, refs, made.runs) for n, (s, refs) in self.changes.items()}
         return made

@@ -30,14 +30,6 @@ from headwater.engine.working import Working
 from headwater.state.arrangement import WHOLE, Arrangement, Share
 from headwater.state.run import LEAST, MOST, RunRef, column
 
-STEPS = 1000
-"""Generations that one version may have: a run's version is its generation divided by this."""
-
-
-def version_of(ref: RunRef) -> int:
-    """The version that added a run."""
-    return ref.generation // STEPS
-
 
 def row_schema(view: View) -> pa.Schema:
     """The columns of a view, and weights."""
@@ -136,7 +128,9 @@ def changed(
         if before is None:
             found = list(scan_components(stratum, after))
         else:
-            both = Working(after.maps, before.refs, after.runs, 0, _newer(after, stratum, version))
+            both = Working(
+                after.maps, before.refs, after.runs, added=_newer(after, stratum, version)
+            )
             found = [components(both, stratum, k) for k in _touched(after, stratum, version)]
     table = pa.concat_tables(found) if found else signed(stratum, [])
     return rows(stratum, table, scalars)
@@ -169,13 +163,13 @@ def _touched(after: Working, stratum: Stratum, version: int) -> list[pa.Table]:
 def _newer(after: Working, stratum: Stratum, version: int) -> dict[str, list[RunRef]]:
     """The runs that a version added to a stratum's maps; a rewritten run that came with it repeats older ones."""
     names = [m.name for m in stratum.maps]
-    return {n: [r for r in after.refs.get(n, ()) if version_of(r) == version] for n in names}
+    return {n: [r for r in after.refs.get(n, ()) if r.version == version] for n in names}
 
 
 def _added(working: Working, name: str, version: int) -> Iterator[pa.Table]:
     """The entries that a version added to a map, zeros included."""
     at = working.now(name)
-    refs = [r for r in at.refs if version_of(r) == version]
+    refs = [r for r in at.refs if r.version == version]
     part = Arrangement(at.spec, refs, at.runs)
     for low, high in part.pieces():
         table = part.collected(refs, low, high)

@@ -34,7 +34,9 @@ def by_spark(
             for source, frame in inputs.items():
                 frame().createOrReplaceTempView(source)
             for view, text in queries.items():
-                spark.sql(text).createOrReplaceTempView(view)
+                # In brackets it can be nothing but a query: Spark runs a command as soon as it reads it.
+                query = text.strip().rstrip(";")
+                spark.sql(f"SELECT * FROM (\n{query}\n)").createOrReplaceTempView(view)
             session.counts.jobs += 1
             return spark.table(name).toArrow()
         finally:

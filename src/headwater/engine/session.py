@@ -40,6 +40,13 @@ TIME_ZONE, ANSI, CASE = (
     "spark.sql.ansi.enabled",
     "spark.sql.caseSensitive",
 )
+READ_AS_WE_DO = {
+    "spark.sql.parser.escapedStringLiterals": "false",
+    "spark.sql.ansi.doubleQuotedIdentifiers": "false",
+    "spark.sql.variable.substitute": "false",
+    "spark.sql.runSQLOnFiles": "false",
+}
+"""Text means the same to Spark and to us, and names no file."""
 LOCAL_ZONE = "UTC"
 """The time zone of a session that is started here."""
 ROW = "_row"
@@ -91,6 +98,7 @@ class Session:
             "spark.sql.execution.pythonUDF.arrow.enabled": "true",
             ANSI: "true",
             CASE: "false",
+            **READ_AS_WE_DO,
             TIME_ZONE: self._kept["time_zone"] if self._kept else self._setting(TIME_ZONE),
         }.items():
             made.conf.set(name, value)
@@ -139,23 +147,39 @@ class Session:
         return str(self._given.version if self._given is not None else pyspark.__version__)
 
     def settings(self) -> dict[str, str]:
-        """What answers depend on, as it is in the user's session, or will be in the local one."""
+        """What answers depend on: as it was taken over, else as it is in the user's session or will be in the local one."""
+        if self._kept is not None:
+            return self._kept
         return {
             "time_zone": LOCAL_ZONE if self._given is None else self._setting(TIME_ZONE),
             "ansi": "true",
             "spark": _minor(self._version),
         }
 
-    def adopt(self, kept: dict[str, str]) -> None:
-        """Takes over what a database was created with; `SettingsDiffer` where that cannot be done."""
-        if kept["spark"] != _minor(self._version):
-            raise SettingsDiffer(
-                f"the database was made with Spark {kept['spark']}, and this is {self._version}",
-                hint="open it with that version, or create a new one and apply the sources again",
-            )
-        self._kept = kept
+    def adopt(self, kept: dict[str, str]) -> dict[str, str]:
+        """Takes over what a database was created with, and gives what was taken over before."""
+        before, self._kept = self._kept or kept, kept
         if "spark" in self.__dict__:
             self.spark.conf.set(TIME_ZONE, kept["time_zone"])
+        return before
+
+    def settings_now(self) -> dict[str, str]:
+        """What was taken over, but with the Spark that is there."""
+        return {**self.settings(), "spark": _minor(self._version)}
+
+    @property
+    def is_other(self) -> bool:
+        """Whether this is another version of Spark than the database was made with."""
+        return self._kept is not None and self._kept["spark"] != _minor(self._version)
+
+    def refuse_other(self, doing: str) -> None:
+        """`SettingsDiffer` if this is another version of Spark: its expressions may give other answers."""
+        if self.is_other:
+            assert self._kept is not None
+            raise SettingsDiffer(
+                f"the database was made with Spark {self._kept['spark']}, this is {self._version}, and {doing} needs the same",
+                hint="what is stored can be read; open it with that version, or call upgrade() to compute all views with this one",
+            )
 
     # --- scalars over tables in this process ---------------------------------------------------------------------
 
@@ -177,6 +201,7 @@ class Session:
             for s in binds:
                 table = table.append_column(s.name, pa.array([], arrow_type(s.scalar.type)))
             return table
+        self.refuse_other("evaluating an expression that only Spark has")
         read = {n for s in steps for n in (s.scalar if isinstance(s, Bind) else s.condition).reads}
         given = [n for n in table.column_names if n in read]
         numbered = table.select(given).append_column(ROW, pa.array(np.arange(table.num_rows)))

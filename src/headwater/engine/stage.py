@@ -8,6 +8,7 @@ does not fit the source is told with its column and its row, and nothing has hap
 
 from __future__ import annotations
 
+import errno
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,12 +40,13 @@ from headwater.compiler.program import WEIGHT
 from headwater.engine.session import Counts, quoted, telling
 from headwater.engine.types import arrow_type, spark_type
 from headwater.errors import BadChange, StateError
+from headwater.state.directory import STAGING
 
 CHANGE_TYPE = "_change_type"
 SIGNS = {"insert": 1, "update_postimage": 1, "delete": -1, "update_preimage": -1}
 INLINE = 1 << 20
 """A partition of so many bytes comes back through the driver."""
-FOLDER = "staging"
+FOLDER = STAGING
 WEIGHTS = "a weight says how often the row is inserted, or deleted where it is negative"
 
 
@@ -91,6 +93,8 @@ def write_file(root: Path, table: pa.Table) -> str:
     name = f"{FOLDER}/{uuid.uuid4().hex}.arrow"
     try:
         (root / FOLDER).mkdir(parents=True, exist_ok=True)
+        if (root / FOLDER).is_symlink():
+            raise OSError(errno.ELOOP, "it is a link, and none is followed")
         with pa.OSFile(str(root / name), "wb") as f, pa.ipc.new_file(f, table.schema) as out:
             out.write_table(table)
     except OSError as e:

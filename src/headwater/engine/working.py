@@ -20,6 +20,7 @@ from headwater.state.files import FileSystem
 from headwater.state.run import (
     LEAST,
     MOST,
+    Generation,
     MapSpec,
     Run,
     RunRef,
@@ -43,14 +44,14 @@ class Overlay(Runs):
         run = self.memory.get(ref.file)
         return self.below.open(ref) if run is None else run
 
-    def keep(self, entries: pa.Table, generation: int) -> RunRef:
+    def keep(self, entries: pa.Table, generation: Generation) -> RunRef:
         """A run of sorted entries that has no file."""
         entries = entries.combine_chunks()
         (batch,) = entries.to_batches()
         h = hashes(entries)
         name = f"memory-{len(self.memory)}"
         low, high = int(h[0]), int(h[-1])
-        ref = RunRef(name, 0, 0, len(h), low, high, 0, 0, generation)
+        ref = RunRef(name, 0, 0, len(h), low, high, 0, 0, *generation)
         self.memory[name] = Run(ref, [Segment(np.asarray(h), batch)])
         return ref
 
@@ -63,7 +64,7 @@ class Working:
         maps: Mapping[str, Map],
         refs: Mapping[str, Sequence[RunRef]],
         runs: Runs,
-        generation: int,
+        generation: Generation = (0, 0),
         added: Mapping[str, Sequence[RunRef]] | None = None,
         rows: Mapping[str, RecordType] | None = None,
     ):
@@ -112,7 +113,7 @@ class Working:
 
     def arrange_entries(self, name: str, spec: MapSpec, entries: pa.Table) -> None:
         """Sorted entries as something to look up."""
-        refs = [self.runs.keep(entries, 0)] if entries.num_rows else []
+        refs = [self.runs.keep(entries, (0, 0))] if entries.num_rows else []
         self.changes[name] = Arrangement(spec, refs, self.runs)
 
     def add(self, name: str, entries: pa.Table) -> None:
@@ -132,7 +133,7 @@ class Working:
         for name, a in self.changes.items():
             if any(r.file in self.runs.memory for r in a.refs):
                 writer = Writer(files, "change", DATA)
-                writer.add(a.spec, [a.collected(a.refs, LEAST, MOST)], 0)
+                writer.add(a.spec, [a.collected(a.refs, LEAST, MOST)], (0, 0))
                 refs = [ref for _, ref in writer.close()]
                 self.changes[name] = Arrangement(a.spec, refs, self.runs)
         return {n: (a.spec, list(a.refs)) for n, a in self.changes.items()}
@@ -159,7 +160,8 @@ class Working:
 
     def next_round(self) -> None:
         """What is added from here on is newer than what was added before."""
-        self.generation += 1
+        version, number = self.generation
+        self.generation = version, number + 1
 
     def written(
         self, files: FileSystem, cut: Callable[[str, pa.Table], list[pa.Table]] | None = None
@@ -177,7 +179,9 @@ class Working:
             for entries in [merged] if cut is None else cut(name, merged):
                 writer.add(spec, [entries], generation)
         out = {n: list(refs) for n, refs in self.stored.items()}
-        for name, ref in writer.close():
+        mine = writer.close()
+        self.runs.below.trust(ref for _, ref in mine)
+        for name, ref in mine:
             out.setdefault(name, []).append(ref)
         return out
 

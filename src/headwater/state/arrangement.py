@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headwater.errors import DamagedState
 from headwater.state.hashing import hash_keys
 from headwater.state.keys import (
     Bools,
@@ -70,7 +71,26 @@ class Arrangement:
 
     def __init__(self, spec: MapSpec, refs: Sequence[RunRef], runs: Runs):
         self.spec, self.runs = spec, runs
-        self.refs = sorted(refs, key=lambda r: (-r.generation, r.low))
+        self.refs = sorted(refs, key=lambda r: (-r.version, -r.round, r.low))
+
+    def open(self, ref: RunRef) -> Run:
+        """One of its runs, which must say that it is of this map."""
+        run = self.runs.open(ref)
+        if run.of is not None and run.of != self.spec.name:
+            raise DamagedState(
+                f"{self.runs.folder}/{ref.file}",
+                f"the run at byte {ref.offset} is of the map `{run.of}`, and not of `{self.spec.name}`",
+            )
+        if (
+            run.of is None
+            and ref.size
+            and run.segments[0].batch.schema.names != self.spec.schema.names
+        ):
+            raise DamagedState(
+                f"{self.runs.folder}/{ref.file}",
+                f"the run at byte {ref.offset} has other columns than the map `{self.spec.name}`",
+            )
+        return run
 
     # --- reading --------------------------------------------------------------------------------------
 
@@ -115,7 +135,7 @@ class Arrangement:
             some = _within(h, order, ref)
             if len(some) == 0:
                 continue
-            probes, table = self._matches(self.runs.open(ref), h, some, names, wanted, share, most)
+            probes, table = self._matches(self.open(ref), h, some, names, wanted, share, most)
             if len(probes):
                 found.append((probes, table))
                 most = None if most is None else most - len(probes)
@@ -185,13 +205,13 @@ class Arrangement:
         for ref in self.refs:
             some = _within(h, order, ref)
             if len(some):
-                _, counts = self.runs.open(ref).hashes.ranges(h[some])
+                _, counts = self.open(ref).hashes.ranges(h[some])
                 out[some] += counts
         return out
 
     def size(self, low: int = LEAST, high: int = MOST) -> int:
         """How many entries the runs have whose hash is in [low, high)."""
-        spans = (s.within(low, high) for ref in self.refs for s in self.runs.open(ref).segments)
+        spans = (s.within(low, high) for ref in self.refs for s in self.open(ref).segments)
         return sum(b - a for a, b in spans)
 
     def scan(
@@ -215,7 +235,7 @@ class Arrangement:
 
         Runs may overlap or follow each other, so each is looked at in equal steps and all marks count the same.
         """
-        segments = [s for ref in self.refs for s in self.runs.open(ref).segments]
+        segments = [s for ref in self.refs for s in self.open(ref).segments]
         spans = [s.within(low, high) for s in segments]
         total = sum(b - a for a, b in spans)
         if not total:
@@ -240,9 +260,9 @@ class Arrangement:
         """What some runs say together about a range of hashes, zero entries included."""
         tables = [
             t if share == WHOLE else t.filter(pa.array(_in_share(self.spec, t, share)))
-            for ref in sorted(refs, key=lambda r: -r.generation)
+            for ref in sorted(refs, key=lambda r: (-r.version, -r.round))
             if ref.low < high and ref.high >= low
-            for t in self.runs.open(ref).tables(low, high)
+            for t in self.open(ref).tables(low, high)
         ]
         if not tables:
             return self.spec.schema.empty_table()

@@ -26,12 +26,12 @@ GROWTH = 2
 SPENT = 0.25
 """The share of cancelling entries at which a map is rewritten whole."""
 
-Keep = Callable[[pa.Table], np.ndarray[tuple[int], np.dtype[np.bool_]]]
+Predicate = Callable[[pa.Table], np.ndarray[tuple[int], np.dtype[np.bool_]]]
 
 
 def generations(refs: list[RunRef]) -> list[list[RunRef]]:
     """Runs by generation, newest first."""
-    ordered = sorted(refs, key=lambda r: -r.generation)
+    ordered = sorted(refs, key=lambda r: (-r.version, -r.round))
     return [list(g) for _, g in groupby(ordered, key=lambda r: r.generation)]
 
 
@@ -40,7 +40,7 @@ def due(arrangement: Arrangement, busy: frozenset[RunRef] = frozenset()) -> list
 
     While some are being rewritten only newer ones are looked at, so that small runs do not pile up.
     """
-    newest = max((r.generation for r in busy), default=-1)
+    newest = max((r.generation for r in busy), default=(-1, 0))
     gens = generations([r for r in arrangement.refs if r.generation > newest])
     sizes = [sum(r.rows for r in g) for g in gens]
     spent = sum(r.spent for g in gens for r in g)
@@ -57,7 +57,7 @@ def compact(
     arrangement: Arrangement,
     refs: list[RunRef],
     writer: Writer,
-    keep: Keep | None = None,
+    keep: Predicate | None = None,
     low: int = LEAST,
     high: int = MOST,
 ) -> None:
@@ -88,7 +88,7 @@ def compact(
     writer.add(spec, entries(), generation)
 
 
-def purge(arrangement: Arrangement, gone: Keep, writer: Writer) -> None:
+def purge(arrangement: Arrangement, gone: Predicate, writer: Writer) -> None:
     """Adds the whole map rewritten without the entries that a predicate of their keys names."""
     refs = list(arrangement.refs)
     if refs:

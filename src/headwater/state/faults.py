@@ -24,7 +24,7 @@ import errno
 import itertools
 import threading
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, TypeVar
 
@@ -114,6 +114,21 @@ class MemoryFiles:
             return [Entry(p.removeprefix(prefix), len(f.content), f.written) for p, f in shown]
 
         return self._step(f"list {folder}", entries)
+
+    def names(self, folder: str) -> Sequence[str]:
+        prefix = f"{folder}/"
+        return self._step(
+            f"list {folder}",
+            lambda: sorted(
+                p.removeprefix(prefix) for p in self._live if p.startswith(prefix) and p != prefix
+            ),
+        )
+
+    def size(self, path: str) -> int | None:
+        def found() -> int | None:
+            return len(self._live[path].content) if path in self._live else None
+
+        return self._step(f"look at {path}", found)
 
     def delete(self, path: str) -> None:
         self._step(f"remove {path}", lambda: self._gone(path))

@@ -7,17 +7,24 @@ on that one.
 
 - `write` has made the bytes durable when it returns.
 - `read` and `map` of a file that exists give all of it; `map` does not load it.
-- `list` may miss nothing that was written before it was called.
+- `list` and `names` may miss nothing that was written before they were called.
 - `delete` of a file that is gone is no error.
+- `now` is told by the clock that stamps files, which may be another machine's: ages are only ever the
+  difference of two times of that clock.
+
+A path is a folder's plain name and a file's plain name. Links are never followed, neither to read nor to
+delete: a directory may come from somebody else, and names nothing outside of itself.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
-import time
+import re
+import stat
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -50,13 +57,27 @@ class FileSystem(Protocol):
         """A file's bytes without loading them."""
 
     def list(self, folder: str) -> list[Entry]:
-        """The files of a folder; none if there is no such folder."""
+        """The files of a folder but for hidden ones; none if there is no such folder."""
+
+    def names(self, folder: str) -> Sequence[str]:
+        """The names of all files of a folder, hidden ones too; cheaper than `list`."""
+
+    def size(self, path: str) -> int | None:
+        """How many bytes a file has; None if there is none."""
 
     def delete(self, path: str) -> None:
         """Removes a file."""
 
     def now(self) -> float:
-        """The time by which ages are told."""
+        """The time by the clock that stamps files."""
+
+
+_HIDDEN = re.compile(r"\..+\.[0-9a-f]{32}")
+
+
+def is_temporary(name: str) -> bool:
+    """Whether a name is one that `put_if_absent` takes until a file is whole."""
+    return _HIDDEN.fullmatch(name) is not None
 
 
 class LocalFiles:
@@ -85,9 +106,12 @@ class LocalFiles:
                 f.write(data)
                 f.flush()
                 os.fsync(f.fileno())
-            os.link(hidden, target)  # fails if the name is taken: the one atomic decision
-        except FileExistsError:
-            return False
+            try:
+                os.link(hidden, target)  # fails if the name is taken: the one atomic decision
+            except FileExistsError:
+                # A server that linked, and whose answer was lost, finds the name taken by ourselves.
+                if not os.path.samestat(hidden.lstat(), target.lstat()):
+                    return False
         finally:
             with contextlib.suppress(OSError):  # what is decided stays decided
                 hidden.unlink()
@@ -95,34 +119,85 @@ class LocalFiles:
         return True
 
     def read(self, path: str) -> bytes:
-        return (self.root / path).read_bytes()
+        with os.fdopen(self._opened(path), "rb") as f:
+            return f.read()
 
     def map(self, path: str) -> pa.Buffer:
-        target = self.root / path
-        if target.stat().st_size == 0:
-            return pa.py_buffer(b"")
-        with pa.memory_map(str(target)) as f:
-            return f.read_buffer()
+        handle = self._opened(path)
+        try:
+            if os.fstat(handle).st_size == 0:
+                return pa.py_buffer(b"")
+            # By the open file and not by its name, which may have become a link since it was looked at.
+            with pa.memory_map(
+                f"/proc/self/fd/{handle}" if _BY_HANDLE else str(self._path(path))
+            ) as f:
+                return f.read_buffer()
+        finally:
+            os.close(handle)
 
     def list(self, folder: str) -> list[Entry]:
         found = []
-        with contextlib.suppress(FileNotFoundError), os.scandir(self.root / folder) as entries:
-            for e in entries:
-                if e.is_file() and not e.name.startswith("."):
-                    with contextlib.suppress(FileNotFoundError):  # deleted since it was listed
-                        stat = e.stat()
-                        found.append(Entry(e.name, stat.st_size, stat.st_mtime))
+        for e in self._entries(folder):
+            if not e.name.startswith("."):
+                with contextlib.suppress(FileNotFoundError):  # deleted since it was listed
+                    about = e.stat(follow_symlinks=False)
+                    found.append(Entry(e.name, about.st_size, about.st_mtime))
         return sorted(found, key=lambda e: e.name)
 
+    def names(self, folder: str) -> Sequence[str]:
+        return sorted(e.name for e in self._entries(folder))
+
+    def _entries(self, folder: str) -> Iterator[os.DirEntry[str]]:
+        path = self._path(folder)
+        if path.is_symlink():
+            raise OSError(errno.ELOOP, "it is a link, and none is followed", str(path))
+        with contextlib.suppress(FileNotFoundError), os.scandir(path) as entries:
+            for e in entries:
+                if e.is_file(follow_symlinks=False):
+                    yield e
+
+    def size(self, path: str) -> int | None:
+        try:
+            about = self._path(path).lstat()
+        except FileNotFoundError:
+            return None
+        return about.st_size if stat.S_ISREG(about.st_mode) else None
+
     def delete(self, path: str) -> None:
-        (self.root / path).unlink(missing_ok=True)
+        target = self._path(path)
+        if target.parent.is_symlink():
+            raise OSError(errno.ELOOP, "it is a link, and none is followed", str(target.parent))
+        target.unlink(missing_ok=True)
 
     def now(self) -> float:
-        return time.time()
+        """Of a file that is made for it: the disk may be a server's, with a clock of its own."""
+        self.root.mkdir(parents=True, exist_ok=True)
+        hidden = self.root / f".now.{uuid.uuid4().hex}"
+        handle = os.open(hidden, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        try:
+            return os.fstat(handle).st_mtime
+        finally:
+            os.close(handle)
+            os.unlink(hidden)
+
+    def _path(self, path: str) -> Path:
+        """Where a path leads; only to a name in this directory or in a folder of it."""
+        parts = path.split("/")
+        if len(parts) > 2 or any(p in ("", ".", "..") or "\0" in p for p in parts):
+            raise OSError(errno.EINVAL, "it is no name of a file in this directory", path)
+        return self.root.joinpath(*parts)
+
+    def _opened(self, path: str) -> int:
+        target = self._path(path)
+        if target.parent != self.root and target.parent.is_symlink():
+            raise OSError(errno.ELOOP, "it is a link, and none is followed", str(target.parent))
+        return os.open(target, os.O_RDONLY | os.O_NOFOLLOW)
 
     def _made(self, path: str) -> Path:
-        target = self.root / path
+        target = self._path(path)
         folder = target.parent
+        if folder != self.root and folder.is_symlink():
+            raise OSError(errno.ELOOP, "it is a link, and none is followed", str(folder))
         if folder not in self._durable or not folder.is_dir():
             made = [f for f in (folder, *folder.parents) if not f.exists()]
             folder.mkdir(parents=True, exist_ok=True)
@@ -131,6 +206,9 @@ class LocalFiles:
                 _sync(above)
             self._durable.add(folder)
         return target
+
+
+_BY_HANDLE = os.path.isdir("/proc/self/fd")
 
 
 def _sync(folder: Path) -> None:

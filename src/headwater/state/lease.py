@@ -4,6 +4,9 @@ A lease is a file with a number, its *epoch*; the highest epoch is the writer. T
 by small files beside it, its beats. Another may take over when the lease was released, when its process is
 gone from this machine, or when it has not shown life for the time to live; it then writes the next epoch, and
 commits a fence, so that a writer that was only asleep finds its next version taken and cannot commit.
+
+Within a process the newest writer wins at once: a cell of a notebook that opens a database again goes on with it,
+and the handle before it is told. A lease is of the process that took it; a child that was forked has none.
 """
 
 from __future__ import annotations
@@ -11,17 +14,19 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import socket
 import threading
 import uuid
+import weakref
 from dataclasses import dataclass
 
-from headwater.errors import LeaseLost, WriterBusy
-from headwater.state.files import FileSystem
+from headwater.errors import DamagedState, LeaseLost, WriterBusy
+from headwater.state.files import FileSystem, is_temporary
 
 FOLDER = "lease"
-_OWN: set[str] = set()
-"""The leases that this process has taken."""
+_LEASE = re.compile(r"(\d{20})\.json")
+_OURS = re.compile(r"\d{20}\.(json|released|beat\d+)")
 
 
 @dataclass(frozen=True)
@@ -41,20 +46,26 @@ class Lease:
         self.files, self.holder, self.taken_over = files, holder, taken_over
         self._beats = 0
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._live, args=(time_to_live / 3,), daemon=True)
         if time_to_live > 0:
-            self._thread.start()
+            # The thread does not keep the lease alive: one that nobody has any more stops by itself.
+            given = weakref.ref(self), self._stop, time_to_live / 3
+            threading.Thread(target=_live, args=given, daemon=True).start()
 
     def check(self) -> None:
-        """Raises `LeaseLost` if another writer has taken over, or the lease was released."""
-        newest = max((h.epoch for h in _epochs(self.files)), default=0)
-        if self._stop.is_set():
-            raise LeaseLost("this writer is closed", hint="open another one")
-        if newest != self.holder.epoch:
+        """Raises `LeaseLost` if another writer has taken over, the lease was released, or this is another process."""
+        if self.holder.pid != os.getpid():
+            raise LeaseLost(
+                f"process {self.holder.pid} writes to this database, and this is {os.getpid()}, forked from it",
+                hint="open the database again in this process, once the other has closed it",
+            )
+        if max(_numbers(self.files), default=0) != self.holder.epoch:
+            self._stop.set()
             raise LeaseLost(
                 "another writer has taken over this database",
                 hint="close it, and open it again to go on from the newest version",
             )
+        if self._stop.is_set():
+            raise LeaseLost("this writer is closed", hint="open another one")
 
     def beat(self) -> None:
         """Shows life, and forgets the beat before."""
@@ -62,17 +73,11 @@ class Lease:
         self.files.delete(f"{_path(self.holder.epoch)}.beat{self._beats}")
         self._beats += 1
 
-    def _live(self, seconds: float) -> None:
-        while not self._stop.wait(seconds):
-            try:
-                self.beat()
-            except OSError:  # a full disk must not end the writer; the next beat may succeed
-                continue
-
     def release(self) -> None:
         """Lets the next writer in at once."""
         self._stop.set()
-        self.files.put_if_absent(f"{_path(self.holder.epoch)}.released", b"")
+        if self.holder.pid == os.getpid():
+            self.files.put_if_absent(f"{_path(self.holder.epoch)}.released", b"")
 
     def withdraw(self) -> None:
         """Gives up a takeover that could not be fenced: the lease is as it was before."""
@@ -81,23 +86,28 @@ class Lease:
             self.files.delete(f"{_path(self.holder.epoch)}.json")
 
 
+def _live(held: weakref.ref[Lease], stop: threading.Event, seconds: float) -> None:
+    while not stop.wait(seconds):
+        lease = held()
+        if lease is None:
+            return
+        with contextlib.suppress(
+            OSError
+        ):  # a full disk must not end the writer; the next beat may succeed
+            lease.beat()
+        del lease
+
+
 def acquire(files: FileSystem, time_to_live: float = 60.0) -> Lease:
     """The lease, or `WriterBusy` while its holder lives."""
     held = _epochs(files)
     last = held[-1] if held else None
     taken_over = False
     if last is not None and not _released(files, last.epoch):
-        age = files.now() - _last_sign(files, last.epoch)
         here = last.host == socket.gethostname()
-        mine = here and last.pid == os.getpid()
-        # In containers a process often has the number of the one before it, which was killed.
-        gone = last.owner not in _OWN if mine else here and not _alive(last.pid)
-        if not gone and age < time_to_live:
-            if mine:
-                raise WriterBusy(
-                    "this process is writing to this database already, through another handle",
-                    hint="use that one, or close it first",
-                )
+        # This process has another handle, or the number of one that was killed, as in containers.
+        gone = here and (last.pid == os.getpid() or not _alive(last.pid))
+        if not gone and files.now() - _last_sign(files, last.epoch) < time_to_live:
             raise WriterBusy(
                 f"process {last.pid} on {last.host} is writing to this database",
                 hint=f"close it there; a writer that shows no life for {time_to_live:.0f} s is taken over",
@@ -106,17 +116,16 @@ def acquire(files: FileSystem, time_to_live: float = 60.0) -> Lease:
     holder = Holder(
         (last.epoch if last else 0) + 1, uuid.uuid4().hex, socket.gethostname(), os.getpid()
     )
-    _OWN.add(holder.owner)
     record = {"owner": holder.owner, "host": holder.host, "pid": holder.pid}
     if not files.put_if_absent(f"{_path(holder.epoch)}.json", json.dumps(record).encode()):
         raise WriterBusy(
             "another writer has just opened this database", hint="try again when it is closed"
         )
     with contextlib.suppress(OSError):  # the last few are enough to tell who came when
-        for old in held[:-1]:
-            for entry in files.list(FOLDER):
-                if entry.name.startswith(f"{old.epoch:020d}."):
-                    files.delete(f"{FOLDER}/{entry.name}")
+        old = {h.epoch for h in held[:-1]}
+        for name in files.names(FOLDER):
+            if _OURS.fullmatch(name) and int(name[:20]) in old:
+                files.delete(f"{FOLDER}/{name}")
     return Lease(files, holder, taken_over, time_to_live)
 
 
@@ -133,26 +142,42 @@ def _path(epoch: int) -> str:
     return f"{FOLDER}/{epoch:020d}"
 
 
+def _numbers(files: FileSystem) -> list[int]:
+    """The epochs that there are."""
+    found = (_LEASE.fullmatch(n) for n in files.names(FOLDER))
+    return sorted(int(m[1]) for m in found if m)
+
+
 def _epochs(files: FileSystem) -> list[Holder]:
     out = []
-    for entry in files.list(FOLDER):
-        if entry.name.endswith(".json"):
-            try:
-                data = json.loads(files.read(f"{FOLDER}/{entry.name}"))
-            except FileNotFoundError:  # forgotten by a newer writer since it was listed
-                continue
-            epoch = int(entry.name.removesuffix(".json"))
-            out.append(Holder(epoch, data["owner"], data["host"], data["pid"]))
-    return sorted(out, key=lambda h: h.epoch)
+    for epoch in _numbers(files):
+        path = f"{_path(epoch)}.json"
+        try:
+            data = json.loads(files.read(path))
+            out.append(Holder(epoch, str(data["owner"]), str(data["host"]), int(data["pid"])))
+        except FileNotFoundError:  # forgotten by a newer writer since it was listed
+            continue
+        except (ValueError, KeyError, TypeError) as e:
+            raise DamagedState(
+                path, "it does not say who writes; if nobody does, delete this file"
+            ) from e
+    return out
+
+
+def strays(files: FileSystem) -> list[str]:
+    """Files beside the leases that are none of ours."""
+    names = files.names(FOLDER)
+    return [f"{FOLDER}/{n}" for n in names if not _OURS.fullmatch(n) and not is_temporary(n)]
 
 
 def _last_sign(files: FileSystem, epoch: int) -> float:
     prefix = f"{epoch:020d}."
-    return max(e.written for e in files.list(FOLDER) if e.name.startswith(prefix))
+    signs = [e.written for e in files.list(FOLDER) if e.name.startswith(prefix)]
+    return max(signs, default=0.0)
 
 
 def _released(files: FileSystem, epoch: int) -> bool:
-    return any(e.name == f"{epoch:020d}.released" for e in files.list(FOLDER))
+    return f"{epoch:020d}.released" in files.names(FOLDER)
 
 
 def _alive(pid: int) -> bool:

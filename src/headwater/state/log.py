@@ -4,41 +4,59 @@ A record says what changed: runs added and removed, maps created and dropped, fa
 versions a record also holds all of it, a checkpoint, so that reading a version means reading a checkpoint
 and the few records after it. Each record ends with a checksum of itself; one that is missing or unreadable
 is an error that names the last whole version, and is never skipped.
+
+A record may come from somebody else's disk. It names maps, runs and facts and nothing that is executed; names of
+files are of the shape that a writer gives, and what is not as it should be is an error that names the record. It
+also holds a *seal*, a digest of everything that its version has, so that a part of the log that was exchanged for
+another is found out though its checksum is right.
 """
 
 from __future__ import annotations
 
 import base64
 import contextlib
+import hashlib
 import json
+import re
+import uuid
 import zlib
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from functools import cached_property
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from headwater.errors import DamagedState, VersionGone
-from headwater.state.files import FileSystem
-from headwater.state.run import MapSpec, Order, RunRef
+from headwater.state.files import FileSystem, is_temporary
+from headwater.state.run import ROUNDS, MapSpec, Order, RunRef, is_data_file
 
 FOLDER, FLOORS = "log", "floor"
 CHECKPOINT = 16
 """Every so many versions a record holds everything."""
+_RECORD, _FLOOR = re.compile(r"\d{20}\.json"), re.compile(r"\d{20}")
+_OLD_STEPS = 1000
+"""In the first format a run's generation was its version times this, plus the round."""
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Version:
-    """A version: its maps with their runs, and the facts that were set."""
+    """A version: its maps with their runs, and the facts that were set; `seal` is the sum of what it has."""
 
     number: int = 0
     time: float = 0.0
     note: dict[str, Any] = field(default_factory=dict)
     maps: dict[str, tuple[MapSpec, tuple[RunRef, ...]]] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
+    seal: int = 0
+    mark: str = ""
+    """What tells the version from one of the same number in another history."""
 
-    def files(self) -> set[str]:
+    @cached_property
+    def files(self) -> frozenset[str]:
         """The data files that the version needs."""
-        return {run.file for _, runs in self.maps.values() for run in runs}
+        return frozenset(run.file for _, runs in self.maps.values() for run in runs)
 
 
 @dataclass
@@ -51,19 +69,61 @@ class Change:
     removed: dict[str, list[RunRef]] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
 
-    def applied(self, old: Version, number: int, time: float, note: dict[str, Any]) -> Version:
-        """The next version."""
-        maps = {n: m for n, m in old.maps.items() if n not in self.dropped}
-        maps |= {n: (spec, ()) for n, spec in self.created.items()}
+    def applied(
+        self, old: Version, number: int, time: float, note: dict[str, Any], mark: str
+    ) -> Version:
+        """The next version; its seal is the one before with what came and what went."""
+        maps, seal = dict(old.maps), old.seal
+        for name in self.dropped:
+            if name in maps:
+                seal ^= _seal_of(name, *maps.pop(name))
+        for name, spec in self.created.items():
+            maps[name] = spec, ()
+            seal ^= _seal_of(name, spec, ())
         for name, gone in self.removed.items():
             spec, runs = maps[name]
             places = {(r.file, r.offset) for r in gone}
-            maps[name] = spec, tuple(r for r in runs if (r.file, r.offset) not in places)
+            kept = tuple(r for r in runs if (r.file, r.offset) not in places)
+            seal ^= _seal_of(name, None, [r for r in runs if (r.file, r.offset) in places])
+            maps[name] = spec, kept
         for name, new in self.added.items():
             spec, runs = maps[name]
             maps[name] = spec, (*runs, *new)
-        facts = {k: v for k, v in {**old.facts, **self.facts}.items() if v is not None}
-        return replace(old, number=number, time=time, note=note, maps=maps, facts=facts)
+            seal ^= _seal_of(name, None, new)
+        facts = dict(old.facts)
+        for key, value in self.facts.items():
+            if key in facts:
+                seal ^= _digest("fact", key, facts.pop(key))
+            if value is not None:
+                facts[key] = value
+                seal ^= _digest("fact", key, value)
+        return Version(number, time, note, maps, facts, seal, mark)
+
+
+def _seal_of(name: str, spec: MapSpec | None, runs: Any) -> int:
+    """The part of a seal that a map is, or some of its runs."""
+    seal = 0 if spec is None else _digest("map", name, spec.described())
+    for r in runs:
+        seal ^= _hashed(f"run {name} {' '.join(map(str, vars(r).values()))}")
+    return seal
+
+
+def _digest(*parts: Any) -> int:
+    return _hashed(json.dumps(parts, sort_keys=True))
+
+
+def _hashed(text: str) -> int:
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")
+
+
+def seal_of(version: Version) -> int:
+    """The seal of a version, from everything that it has."""
+    seal = 0
+    for name, (spec, runs) in version.maps.items():
+        seal ^= _seal_of(name, spec, runs)
+    for key, value in version.facts.items():
+        seal ^= _digest("fact", key, value)
+    return seal
 
 
 class Log:
@@ -83,21 +143,41 @@ class Log:
 
     def records(self) -> list[int]:
         """The versions that have a record; older ones may be kept to read newer ones from."""
-        names = [e.name for e in self.files.list(FOLDER)]
-        return sorted(int(n.removesuffix(".json")) for n in names if n.endswith(".json"))
+        names = self.files.names(FOLDER)
+        return sorted(int(n.removesuffix(".json")) for n in names if _RECORD.fullmatch(n))
 
     def floor(self) -> int:
         """The oldest version whose files are promised to be there."""
-        return max((int(e.name) for e in self.files.list(FLOORS)), default=0)
+        return max(self._floors(), default=0)
+
+    def _floors(self) -> list[int]:
+        return [int(n) for n in self.files.names(FLOORS) if _FLOOR.fullmatch(n)]
+
+    def strays(self) -> list[str]:
+        """Files beside the records that are none of ours."""
+        return [
+            f"{folder}/{name}"
+            for folder, shape in ((FOLDER, _RECORD), (FLOORS, _FLOOR))
+            for name in self.files.names(folder)
+            if not shape.fullmatch(name) and not is_temporary(name)
+        ]
+
+    def times(self) -> dict[int, float]:
+        """When each record was written, by the clock of the disk."""
+        return {
+            int(e.name.removesuffix(".json")): e.written
+            for e in self.files.list(FOLDER)
+            if _RECORD.fullmatch(e.name)
+        }
 
     def raise_floor(self, number: int) -> None:
         """Lets go of all versions before one; must come before any of their files is deleted."""
         before = self.floor()
         if number > before:
             self.files.put_if_absent(f"{FLOORS}/{number:020d}", b"")
-            for entry in self.files.list(FLOORS):
-                if int(entry.name) < number:
-                    self.files.delete(f"{FLOORS}/{entry.name}")
+            for old in self._floors():
+                if old < number:
+                    self.files.delete(f"{FLOORS}/{old:020d}")
 
     def head(self) -> int:
         """The newest version; 0 before the first commit."""
@@ -142,6 +222,20 @@ class Log:
         self._known = {number: version}  # the newest is what is read again and again
         return version
 
+    def history(self, first: int, last: int) -> Iterator[Version | DamagedState]:
+        """The versions from one to another, each from the one before; damage in the place of those that it hides."""
+        version: Version | None = None
+        for n in range(first, last + 1):
+            try:
+                if version is None:
+                    version = self._read(n) if n == first else self._first(n)
+                else:
+                    version = self._next(version, n)
+                yield version
+            except DamagedState as e:
+                version = None
+                yield e
+
     def _is_checkpoint(self, number: int) -> bool:
         return number % CHECKPOINT == 1 or "checkpoint" in self._record(number)
 
@@ -149,13 +243,18 @@ class Log:
         record = self._record(number)
         if "checkpoint" not in record:  # collection leaves a checkpoint in front of all records
             raise DamagedState(path_of(number - 1), "the record is missing")
-        return _version(number, record)
+        return _sealed(number, record, lambda: _version(number, record))
 
     def _next(self, before: Version, number: int) -> Version:
         record = self._record(number)
-        if "checkpoint" in record:
-            return _version(number, record)
-        return _change(record["change"]).applied(before, number, record["time"], record["note"])
+
+        def found() -> Version:
+            if "checkpoint" in record:
+                return _version(number, record)
+            change = _change(record["change"])
+            return change.applied(before, number, record["time"], record["note"], record["mark"])
+
+        return _sealed(number, record, found)
 
     def _record(self, number: int) -> dict[str, Any]:
         path = path_of(number)
@@ -165,29 +264,54 @@ class Log:
             raise DamagedState(path, "the record is missing") from None
         body, _, check = data.rpartition(b"\n")
         if check != _check(body):
-            raise DamagedState(path, "its checksum is wrong")
-        record: dict[str, Any] = json.loads(body)
-        if record["version"] != number:
-            raise DamagedState(path, f"it is the record of version {record['version']}")
-        return record
+            raise DamagedState(path, "its checksum is wrong" if data else "it is empty")
+        record = _well_formed(path, lambda: json.loads(body))
+        if not isinstance(record, dict) or record.get("version") != number:
+            raise DamagedState(path, f"it is not the record of version {number}")
+        # Records of the first format have no mark of their own: their bytes tell them apart.
+        return {"mark": f"{zlib.crc32(body):08x}", "seal": None, **record}
 
-    def append(self, old: Version, change: Change, note: dict[str, Any]) -> Version | None:
-        """Commits the next version; None if another writer committed it first."""
-        new = change.applied(old, old.number + 1, self.files.now(), note)
+    def append(self, old: Version, change: Change, note: dict[str, Any]) -> Appended | None:
+        """Commits the next version; None if another writer committed it first.
+
+        An error that leaves open whether the record is there is no answer: it is looked up. `OSError` where it is
+        not there, `Unclear` where that cannot be seen either.
+        """
+        mark = uuid.uuid4().hex
+        new = change.applied(old, old.number + 1, self.files.now(), note, mark)
         record: dict[str, Any] = {"version": new.number, "time": new.time, "note": note}
+        record |= {"mark": mark, "seal": f"{new.seal:016x}"}
         if new.number % CHECKPOINT == 1:
             record["checkpoint"] = {
                 "maps": {
-                    n: [_spec_json(s), [asdict(r) for r in rs]] for n, (s, rs) in new.maps.items()
+                    n: [_spec_json(s), [vars(r) for r in rs]] for n, (s, rs) in new.maps.items()
                 },
                 "facts": new.facts,
             }
         record["change"] = _change_json(change)
         body = json.dumps(record, separators=(",", ":")).encode()
-        if not self.files.put_if_absent(path_of(new.number), body + b"\n" + _check(body)):
-            return None
+        doubt: OSError | None = None
+        try:
+            if not self.files.put_if_absent(path_of(new.number), body + b"\n" + _check(body)):
+                if not self._has(new):
+                    return None
+        except OSError as e:
+            doubt = e
+            if not self._has(new, e):
+                raise
         self._known = {new.number: new}
-        return new
+        return Appended(new, doubt)
+
+    def _has(self, version: Version, doubt: OSError | None = None) -> bool:
+        """Whether the record of a version is the one that was written for it."""
+        for _ in range(3):
+            try:
+                return bool(self._record(version.number)["mark"] == version.mark)
+            except DamagedState:
+                return False
+            except OSError as e:
+                doubt = doubt or e
+        raise Unclear(version.number) from doubt
 
 
 def path_of(number: int) -> str:
@@ -199,20 +323,69 @@ def _check(body: bytes) -> bytes:
     return f"{zlib.crc32(body):08x}".encode()
 
 
+@dataclass(frozen=True)
+class Appended:
+    """A version that was committed; `doubt` is what the disk said when it was asked to confirm it."""
+
+    version: Version
+    doubt: OSError | None
+
+
+class Unclear(Exception):
+    """The disk failed, and does not say whether a version was committed."""
+
+
+def _well_formed(path: str, read: Callable[[], T]) -> T:
+    """What a record says; `DamagedState` where it is not what a writer writes."""
+    try:
+        return read()
+    except DamagedState:
+        raise
+    except Exception as e:  # a record that somebody changed may be wrong in any way
+        told = f"{type(e).__name__}: {e}".splitlines()[0][:200]
+        raise DamagedState(path, f"it is not a record as Headwater writes it ({told})") from e
+
+
+def _sealed(number: int, record: dict[str, Any], read: Callable[[], Version]) -> Version:
+    """A version that has what its seal says."""
+    version = _well_formed(path_of(number), read)
+    if record["seal"] is not None and record["seal"] != f"{version.seal:016x}":
+        raise DamagedState(path_of(number), "its seal is not that of what it says")
+    return version
+
+
 def _version(number: int, record: dict[str, Any]) -> Version:
     maps = {
-        n: (_spec_of(n, spec), tuple(RunRef(**r) for r in runs))
+        n: (_spec_of(n, spec), tuple(map(_ref, runs)))
         for n, (spec, runs) in record["checkpoint"]["maps"].items()
     }
-    return Version(number, record["time"], record["note"], maps, record["checkpoint"]["facts"])
+    facts = dict(record["checkpoint"]["facts"])
+    found = Version(number, record["time"], record["note"], maps, facts, 0, record["mark"])
+    return replace(found, seal=seal_of(found))
+
+
+def _ref(data: dict[str, Any]) -> RunRef:
+    """A run's reference, in this format or the first."""
+    given = dict(data)
+    if "generation" in given:
+        given["version"], given["round"] = divmod(given.pop("generation"), _OLD_STEPS)
+    ref = RunRef(**given)
+    numbers = [v for n, v in vars(ref).items() if n != "file"]
+    if not is_data_file(ref.file):
+        raise ValueError(f"{ref.file!r} is no name of a data file")
+    if not all(type(v) is int for v in numbers) or not 0 <= ref.round < ROUNDS:
+        raise ValueError(f"the run in {ref.file} is not given by whole numbers")
+    if min(ref.offset, ref.size, ref.rows, ref.version) < 0:
+        raise ValueError(f"the run in {ref.file} has a number below zero")
+    return ref
 
 
 def _change_json(change: Change) -> dict[str, Any]:
     return {
         "created": {n: _spec_json(s) for n, s in change.created.items()},
         "dropped": sorted(change.dropped),
-        "added": {n: [asdict(r) for r in rs] for n, rs in change.added.items()},
-        "removed": {n: [asdict(r) for r in rs] for n, rs in change.removed.items()},
+        "added": {n: [vars(r) for r in rs] for n, rs in change.added.items()},
+        "removed": {n: [vars(r) for r in rs] for n, rs in change.removed.items()},
         "facts": change.facts,
     }
 
@@ -221,8 +394,8 @@ def _change(data: dict[str, Any]) -> Change:
     return Change(
         {n: _spec_of(n, s) for n, s in data["created"].items()},
         set(data["dropped"]),
-        {n: [RunRef(**r) for r in rs] for n, rs in data["added"].items()},
-        {n: [RunRef(**r) for r in rs] for n, rs in data["removed"].items()},
+        {n: list(map(_ref, rs)) for n, rs in data["added"].items()},
+        {n: list(map(_ref, rs)) for n, rs in data["removed"].items()},
         data["facts"],
     )
 

@@ -81,7 +81,7 @@ def _part(
     """
     spec = arrangement.spec
     found = [
-        _near(arrangement.runs.open(ref), spec, h, wanted, reach, backwards)
+        _near(arrangement.open(ref), spec, h, wanted, reach, backwards)
         for ref in arrangement.refs
         if ref.low <= h[-1] and ref.high >= h[0]
     ]

@@ -96,7 +96,7 @@ def _spans(
     for ref in arrangement.refs:
         if not len(h) or ref.low > h.max() or ref.high < h.min():
             continue
-        run = arrangement.runs.open(ref)
+        run = arrangement.open(ref)
         starts, counts = (a[back] for a in run.hashes.ranges(h[by_hash]))
         # Other keys may have the same hash: a group is found by its key, between them.
         first = own.bisect(run, starts, starts + counts, behind=False)

@@ -5,13 +5,21 @@ ring columns, sorted by `_h`, then by the look-up key, then by the order columns
 by the rest of the key. It is a sequence of record batches, *segments*, each contiguous, so that a look-up
 is a binary search over memory that is mapped and never loaded. A data file may hold the runs of several
 maps, one after another; a `RunRef` says where, with what is checked when it is opened.
+
+A run belongs to a *generation*, the version that it came with and the round within it: in a value map the
+newest generation that has a key says its value, and what a version changed is in the runs of that version. A
+run says in its own bytes which map and generation it is of, so that a record that says otherwise is found out.
 """
 
 from __future__ import annotations
 
 import io
+import json
+import re
+import threading
 import zlib
-from collections.abc import Iterable, Iterator
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import chain, pairwise
@@ -30,6 +38,16 @@ SEGMENT = 4_000_000
 MAGIC = b"ARROW1"
 LEAST, MOST = -(1 << 63), 1 << 63
 """The hash space is [LEAST, MOST)."""
+Generation = tuple[int, int]
+"""How new a run is: the version that it came with, and the round within that version."""
+ROUNDS = 1 << 31
+"""A version has fewer rounds than this."""
+CHECKED = 32 << 20
+"""Runs of so many bytes are compared with their checksum when they are first opened; larger ones when all of them is read."""
+RECENT = 64
+"""So many files that the newest version does not name stay open for whoever reads them next."""
+ABOUT = b"headwater"
+"""Where a run says what it is."""
 
 
 @dataclass(frozen=True)
@@ -104,9 +122,17 @@ class MapSpec:
         }
 
 
+_DATA_FILE = re.compile(r"[a-z]+-[0-9a-f]{32}\.arrow")
+
+
+def is_data_file(name: str) -> bool:
+    """Whether a name is of the shape that `Writer` gives: no other file is opened or deleted."""
+    return _DATA_FILE.fullmatch(name) is not None
+
+
 @dataclass(frozen=True)
 class RunRef:
-    """Where a run is and what it must look like: file, bytes, rows, range of hashes, checksum.
+    """Where a run is and what it must look like: file, bytes, rows, range of hashes, checksum, generation.
 
     `spent` are the entries that only cancel older ones: deletions of a change map, gone keys of a value map.
     """
@@ -119,7 +145,13 @@ class RunRef:
     high: int
     spent: int
     checksum: int
-    generation: int
+    version: int
+    round: int = 0
+
+    @property
+    def generation(self) -> Generation:
+        """How new it is."""
+        return self.version, self.round
 
 
 @dataclass(frozen=True)
@@ -140,10 +172,10 @@ class Segment:
 
 
 class Run:
-    """An opened run; its rows are numbered through all segments."""
+    """An opened run; its rows are numbered through all segments. `of` is the map that it says it is of."""
 
-    def __init__(self, ref: RunRef, segments: list[Segment]):
-        self.ref, self.segments = ref, segments
+    def __init__(self, ref: RunRef, segments: list[Segment], of: str | None = None):
+        self.ref, self.segments, self.of = ref, segments, of
 
     @cached_property
     def hashes(self) -> Hashes:
@@ -183,58 +215,119 @@ class Run:
                 yield pa.Table.from_batches([segment.batch.slice(a, b - a)])
 
 
+class DataFile:
+    """A data file, mapped once, and the runs in it that were opened; those that were compared with their checksum."""
+
+    def __init__(self, content: pa.Buffer):
+        self.content = content
+        self.runs: dict[RunRef, Run] = {}
+        self.sound: set[RunRef] = set()
+
+
 class Runs:
-    """Opened data files, shared by all arrangements that read them; files never change."""
+    """Opened data files, shared by all arrangements that read them; files never change.
+
+    The files that `hold` names stay open, for they are what is read again and again; of others the last few do. A
+    file that is let go is unmapped when nobody reads a run of it any more.
+    """
 
     def __init__(self, files: FileSystem, folder: str = "data"):
         self.files, self.folder = files, folder
-        self._open: dict[tuple[str, int], Run] = {}
+        self._held: dict[str, DataFile] = {}
+        self._recent: OrderedDict[str, DataFile] = OrderedDict()
+        self._names: Set[str] = frozenset()
+        self._guard = threading.Lock()
 
     def open(self, ref: RunRef) -> Run:
-        """A run, checked for size and footer when it is first opened."""
-        run = self._open.get((ref.file, ref.offset))
+        """A run, compared with what its reference says when it is first opened."""
+        file = self._file(ref.file)
+        run = file.runs.get(ref)
         if run is None:
-            run = self._open[ref.file, ref.offset] = Run(ref, self._segments(ref))
+            if ref.size <= CHECKED and ref not in file.sound:
+                self._compare(file, ref)
+            run = file.runs[ref] = self._opened(file, ref)
         return run
 
-    def _content(self, ref: RunRef) -> pa.Buffer:
-        """The bytes of a run, which must all be there."""
-        path = f"{self.folder}/{ref.file}"
-        try:
-            whole = self.files.map(path)
-        except FileNotFoundError:
-            raise DamagedState(path, "the file is missing") from None
-        if whole.size < ref.offset + ref.size:
-            wanted = ref.offset + ref.size
-            raise DamagedState(path, f"{whole.size} bytes are there, and {wanted} should be")
-        return whole.slice(ref.offset, ref.size)
+    def hold(self, names: Set[str]) -> None:
+        """Keeps the files of these names open from now on, and lets go of others that it kept."""
+        self._names = names
+        for name in [n for n in self._held if n not in names]:
+            del self._held[name]
 
-    def _segments(self, ref: RunRef) -> list[Segment]:
-        path, content = f"{self.folder}/{ref.file}", self._content(ref)
+    def trust(self, refs: Iterable[RunRef]) -> None:
+        """These runs were written by this process just now: their bytes need no look."""
+        for ref in refs:
+            self._file(ref.file).sound.add(ref)
+
+    def _file(self, name: str) -> DataFile:
+        found = self._held.get(name) or self._recent.get(name)
+        if found is None:
+            path = f"{self.folder}/{name}"
+            try:
+                found = DataFile(self.files.map(path))
+            except FileNotFoundError:
+                raise DamagedState(path, "the file is missing") from None
+        if name in self._names:
+            self._held[name] = found
+        else:
+            with self._guard:
+                self._recent[name] = found
+                while len(self._recent) > RECENT:
+                    self._recent.popitem(last=False)
+        return found
+
+    def _content(self, file: DataFile, ref: RunRef) -> pa.Buffer:
+        """The bytes of a run, which must all be there."""
+        if file.content.size < ref.offset + ref.size:
+            there, wanted = file.content.size, ref.offset + ref.size
+            raise self._damaged(ref, f"{there} bytes are there, and {wanted} should be")
+        return file.content.slice(ref.offset, ref.size)
+
+    def _opened(self, file: DataFile, ref: RunRef) -> Run:
+        content = self._content(file, ref)
         if content[:6] != MAGIC or content[-6:] != MAGIC:
-            raise DamagedState(path, "it does not begin and end as an Arrow file does")
+            raise self._damaged(ref, "it does not begin and end as an Arrow file does")
         try:
             reader = pa.ipc.open_file(pa.BufferReader(content))
-            batches = [reader.get_batch(i) for i in range(reader.num_record_batches)]
+            batches = [
+                reader.get_batch(i).replace_schema_metadata(None)
+                for i in range(reader.num_record_batches)
+            ]
             for batch in batches:
                 batch.validate()  # lengths and offsets that were changed must not be followed
             segments = [Segment(b.column(0).to_numpy(zero_copy_only=True), b) for b in batches]
+            about = json.loads((reader.schema.metadata or {}).get(ABOUT, b"{}"))
+            of, generation = about.get("map"), about.get("generation", [*ref.generation])
         except Exception as e:  # of bytes that it did not write Arrow may say anything
-            raise DamagedState(path, f"Arrow cannot read it: {e}") from e
-        if sum(b.num_rows for b in batches) != ref.rows:
-            raise DamagedState(path, f"it has other than {ref.rows} rows")
-        return segments
+            raise self._damaged(ref, f"Arrow cannot read it: {e}") from e
+        if sum(b.num_rows for b in batches) != ref.rows or not ref.rows:
+            raise self._damaged(ref, f"it has other than {ref.rows} rows")
+        if (int(segments[0].h[0]), int(segments[-1].h[-1])) != (ref.low, ref.high):
+            raise self._damaged(ref, f"its hashes are not from {ref.low} to {ref.high}")
+        if tuple(generation) != ref.generation:
+            raise self._damaged(
+                ref, f"it is of version {generation[0]}, and should be of {ref.version}"
+            )
+        return Run(ref, segments, of)
 
     def verify(self, ref: RunRef) -> None:
-        """Reads all bytes of a run and compares their checksum."""
-        if checksum(self._content(ref)) != ref.checksum:
-            raise DamagedState(f"{self.folder}/{ref.file}", "its checksum is wrong")
+        """Reads all bytes of a run and compares their checksum, though that may have been done before."""
+        self._compare(self._file(ref.file), ref)
         self.open(ref)
 
-    def forget(self, names: set[str]) -> None:
+    def _compare(self, file: DataFile, ref: RunRef) -> None:
+        if checksum(self._content(file, ref)) != ref.checksum:
+            raise self._damaged(ref, "its checksum is wrong")
+        file.sound.add(ref)
+
+    def _damaged(self, ref: RunRef, what: str) -> DamagedState:
+        return DamagedState(f"{self.folder}/{ref.file}", what)
+
+    def forget(self, names: Set[str]) -> None:
         """Closes files that are about to be deleted."""
-        kept = list(self._open.items())  # a compaction may be opening others just now
-        self._open = {at: run for at, run in kept if at[0] not in names}
+        for name in names:
+            self._held.pop(name, None)
+            self._recent.pop(name, None)
 
 
 def checksum(content: pa.Buffer | bytes) -> int:
@@ -302,11 +395,12 @@ class Writer:
     def __init__(self, files: FileSystem, stem: str, folder: str = "data"):
         self.files, self.folder = files, folder
         self.name = fresh_name(stem, ".arrow")
-        self._runs: list[tuple[MapSpec, Iterator[pa.Table], int]] = []
+        self._runs: list[tuple[MapSpec, Iterator[pa.Table], Generation]] = []
         self._refs: list[tuple[str, RunRef]] = []
 
-    def add(self, spec: MapSpec, tables: Iterable[pa.Table], generation: int) -> None:
+    def add(self, spec: MapSpec, tables: Iterable[pa.Table], generation: Generation) -> None:
         """A run of tables that are sorted and follow each other; nothing if they have no entries."""
+        assert 0 <= generation[1] < ROUNDS, generation
         entries = (t for t in tables if t.num_rows)
         first = next(entries, None)
         if first is not None:
@@ -326,7 +420,9 @@ class Writer:
             size += padding
             sink = _Sink()
             rows, spent, low, high = 0, 0, MOST, LEAST
-            with pa.ipc.new_file(pa.PythonFile(sink, "w"), spec.schema) as out:
+            about = json.dumps({"map": spec.name, "generation": generation})
+            schema = spec.schema.with_metadata({ABOUT: about})
+            with pa.ipc.new_file(pa.PythonFile(sink, "w"), schema) as out:
                 for table in segments_of(tables):
                     (batch,) = table.to_batches()
                     out.write_batch(batch)
@@ -337,7 +433,7 @@ class Writer:
                     yield from sink.taken()
             yield from sink.taken()
             ref = RunRef(
-                self.name, size, sink.size, rows, low, high, spent, sink.checksum, generation
+                self.name, size, sink.size, rows, low, high, spent, sink.checksum, *generation
             )
             self._refs.append((spec.name, ref))
             size += sink.size

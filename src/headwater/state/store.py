@@ -9,8 +9,9 @@
     store.at().arrangement("m").lookup(keys)
 
 A commit is one record of the log, so readers see a version whole or not at all. Compactions are computed
-beside it and ride in the next commit. Old versions can be read for as long as they are retained; `collect`
-deletes the files that no retained version names and that no task can still be writing.
+beside it and ride in the next commit. Old versions can be read for as long as they are kept; `collect` deletes
+the files that no kept version names (`state/collection`). What happens after the record is there cannot fail the
+commit: it is in the warnings that come with it.
 """
 
 from __future__ import annotations
@@ -18,23 +19,33 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import logging
+import os
 import threading
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
 import pyarrow as pa
 
-from headwater.errors import DamagedState, LeaseLost, StateError
-from headwater.state import compaction, lease
+from headwater.errors import DamagedState, LeaseLost, StateError, VersionGone
+from headwater.state import compaction, integrity, lease
 from headwater.state.arrangement import Arrangement, Touched
-from headwater.state.compaction import Keep
+from headwater.state.collection import Collector, Keep
+from headwater.state.compaction import Predicate
 from headwater.state.files import FileSystem
-from headwater.state.log import CHECKPOINT, Change, Log, Version, path_of
-from headwater.state.run import MapSpec, Run, RunRef, Runs, Writer
+from headwater.state.integrity import Disk, Report
+from headwater.state.log import Change, Log, Unclear, Version
+from headwater.state.run import Generation, MapSpec, Run, RunRef, Runs, Writer
 
+LOG = logging.getLogger("headwater")
 DATA = "data"
+KEEP = Keep()
+TOGETHER = 8 << 20
+"""Compactions of so many bytes are written into one file."""
+COLLECT = 8
+"""After so many commits old files are looked for."""
 
 
 @dataclass(frozen=True)
@@ -63,35 +74,37 @@ class Snapshot:
         return Arrangement(spec, refs, self.runs)
 
 
-@dataclass
-class Report:
-    """What `check` found: how much was read, and everything that is damaged."""
+class VersionRuns(Runs):
+    """The runs of a version: damage is told with the last version that has none, or that the version is gone."""
 
-    versions: int = 0
-    files: int = 0
-    bytes: int = 0
-    whole: int = 0
-    problems: list[DamagedState] = field(default_factory=list)
-
-
-class StoredRuns(Runs):
-    """The runs of a store: damage is told with the last version that has none."""
+    def __init__(self, below: Runs, log: Log, number: int):
+        super().__init__(below.files, below.folder)
+        self.below, self.log, self.number = below, log, number
 
     def open(self, ref: RunRef) -> Run:
-        with self._telling(ref):
-            return super().open(ref)
+        try:
+            return self.below.open(ref)
+        except DamagedState as e:
+            raise self._told(e, ref) from e
 
     def verify(self, ref: RunRef) -> None:
-        with self._telling(ref):
-            super().verify(ref)
-
-    @contextlib.contextmanager
-    def _telling(self, damaged: RunRef) -> Iterator[None]:
         try:
-            yield
+            self.below.verify(ref)
         except DamagedState as e:
-            whole = self._whole(damaged) if e.whole is None else e.whole
-            raise DamagedState(e.path, e.damage, whole) from e
+            raise self._told(e, ref) from e
+
+    def trust(self, refs: Iterable[RunRef]) -> None:
+        self.below.trust(refs)
+
+    def _told(self, damage: DamagedState, ref: RunRef) -> StateError:
+        floor = self.log.floor()
+        if self.number < floor:
+            return VersionGone(
+                f"version {self.number} is not there any more", hint=f"the oldest is {floor}"
+            )
+        if damage.whole is not None:
+            return damage
+        return DamagedState(damage.path, damage.damage, self._whole(ref))
 
     def _whole(self, damaged: RunRef) -> int:
         """The newest version without a run, and whose files can be opened."""
@@ -105,18 +118,11 @@ class StoredRuns(Runs):
 
 
 class Store:
-    """A directory of maps; `keep_versions` and `keep_minutes` say how much of the past stays readable."""
+    """A directory of maps; `keep` says how much of the past stays readable."""
 
-    def __init__(
-        self,
-        files: FileSystem,
-        keep_versions: int = 8,
-        keep_minutes: float = 0.0,
-        grace_minutes: float = 60.0,
-    ):
-        self.files, self.log, self.runs = files, Log(files), StoredRuns(files, DATA)
-        self.keep_versions, self.keep_minutes = max(1, keep_versions), keep_minutes
-        self.grace_minutes = grace_minutes
+    def __init__(self, files: FileSystem, keep: Keep = KEEP):
+        self.files, self.log, self.runs = files, Log(files), Runs(files, DATA)
+        self.keep = keep
 
     def head(self) -> int:
         """The newest version; 0 before the first commit."""
@@ -124,7 +130,11 @@ class Store:
 
     def at(self, number: int | None = None) -> Snapshot:
         """A version, the newest unless one is named."""
-        return Snapshot(self.log.read(self.head() if number is None else number), self.runs)
+        return self.snapshot(self.log.read(self.head() if number is None else number))
+
+    def snapshot(self, version: Version) -> Snapshot:
+        """A version to read from."""
+        return Snapshot(version, VersionRuns(self.runs, self.log, version.number))
 
     def writer(self, time_to_live: float = 60.0) -> StoreWriter:
         """The right to commit; `WriterBusy` while another has it."""
@@ -136,91 +146,25 @@ class Store:
                 if self.log.append(self.log.read(self.head()), Change(), fence) is not None:
                     break
                 # The writer before had passed its own check and came first; once, for now it fails.
+            return StoreWriter(self, held)
+        except Unclear:  # a fence that may be there may stay: nothing is done without the lease
+            held.withdraw()
+            raise OSError("the disk does not say whether the lease was taken") from None
         except BaseException:
             held.withdraw()  # without a fence the writer before could still commit
             raise
-        return StoreWriter(self, held)
 
-    # --- retention ------------------------------------------------------------------------------------
-
-    def retained(self) -> list[int]:
-        """The versions that can still be read, oldest first."""
-        head, now = self.head(), self.files.now()
-        kept = []
-        for number in reversed(self.log.numbers()):
-            recent = number > head - self.keep_versions
-            if not recent and now - self.log.read(number).time > self.keep_minutes * 60:
-                break
-            kept.append(number)
-        return kept[::-1]
-
-    def collect(self) -> list[str]:
-        """Deletes what no retained version names and is older than the grace period; what it deleted."""
-        kept = self.retained()
-        if not kept:
-            return []
-        needed = set().union(*(self.log.read(n).files() for n in kept))
-        self.log.raise_floor(kept[0])
-        horizon = self.files.now() - self.grace_minutes * 60
-        gone = [
-            e.name for e in self.files.list(DATA) if e.name not in needed and e.written < horizon
-        ]
-        base = max(
-            (n for n in self.log.records() if n <= kept[0] and n % CHECKPOINT == 1), default=0
-        )
-        records = [n for n in self.log.records() if n < base]
-        for number in records:  # oldest first, so that what is left is always a whole tail
-            self.files.delete(path_of(number))
-        self.runs.forget(set(gone))
-        for name in gone:
-            self.files.delete(f"{DATA}/{name}")
-        return [*(path_of(n) for n in records), *(f"{DATA}/{n}" for n in gone)]
-
-    # --- integrity --------------------------------------------------------------------------------------
+    def kept(self) -> list[int]:
+        """The versions that can be read, and will be after the next collection, oldest first."""
+        return list(range(self.keep.first(self.log) or 1, self.head() + 1))
 
     def check(self) -> Report:
-        """Reads everything that is retained, all bytes of it, and names what is damaged."""
-        report = Report()
-        seen: dict[tuple[str, int], DamagedState | None] = {}
-        broken: dict[str, DamagedState] = {}
-        names: set[str] = set()
-        log, runs = (
-            Log(self.files),
-            Runs(self.files, DATA),
-        )  # nothing that was read before is trusted
-        for number in log.numbers():
-            try:
-                version = log.read(number)
-            except DamagedState as e:
-                broken.setdefault(
-                    e.path, e
-                )  # one record that is broken breaks all until a checkpoint
-                continue
-            report.versions += 1
-            whole = True
-            for _, refs in version.maps.values():
-                for ref in refs:
-                    place = ref.file, ref.offset
-                    if place not in seen:
-                        seen[place] = _damage(runs, ref)
-                        report.bytes += ref.size
-                    names.add(ref.file)
-                    whole = whole and seen[place] is None
-            if whole:
-                report.whole = number
-        report.files = len(names)
-        for damage in (*broken.values(), *seen.values()):
-            if damage is not None:
-                report.problems.append(DamagedState(damage.path, damage.damage, report.whole))
-        return report
+        """Reads everything that is kept, all bytes of it, and names what is damaged and what is not ours."""
+        return integrity.check(self.files, DATA)
 
-
-def _damage(runs: Runs, ref: RunRef) -> DamagedState | None:
-    try:
-        runs.verify(ref)
-    except DamagedState as e:
-        return e
-    return None
+    def disk(self) -> Disk:
+        """What is on disk now, and what for."""
+        return integrity.disk(self.files, DATA, self.kept())
 
 
 class Commit:
@@ -228,7 +172,7 @@ class Commit:
 
     def __init__(self, store: Store, base: Version):
         self.store, self.base, self.change = store, base, Change()
-        self.begun = store.files.now()
+        self.runs = VersionRuns(store.runs, store.log, base.number)
 
     def create(self, spec: MapSpec) -> None:
         """A new, empty map."""
@@ -247,23 +191,36 @@ class Commit:
     def arrangement(self, name: str) -> Arrangement:
         """The map at the version that the commit starts from; empty if the commit creates it."""
         if name in self.change.created:
-            return Arrangement(self.change.created[name], (), self.store.runs)
+            return Arrangement(self.change.created[name], (), self.runs)
         if name in self.change.dropped:
             raise StateError(f"the map `{name}` is dropped by this commit")
-        return Snapshot(self.base, self.store.runs).arrangement(name)
+        return Snapshot(self.base, self.runs).arrangement(name)
 
-    def add(self, name: str, refs: list[RunRef]) -> None:
+    def add(self, name: str, refs: Sequence[RunRef]) -> None:
         """Runs that tasks have written; they exist once this is committed."""
+        other = [r for r in refs if r.version != self.version]
+        if other:
+            raise StateError(
+                f"a run of version {other[0].version} is added to version {self.version}",
+                hint="begin again: what was written belongs to another commit",
+            )
         self.change.added.setdefault(name, []).extend(refs)
 
-    def replace(self, name: str, old: list[RunRef], new: list[RunRef]) -> None:
-        """Runs in place of others that say the same."""
+    def replace(self, name: str, old: Sequence[RunRef], new: Sequence[RunRef]) -> None:
+        """Runs in place of others that say the same, as new as the newest of them."""
+        newest = max((r.generation for r in old), default=None)
+        assert all(r.generation == newest for r in new), name
         self.change.removed.setdefault(name, []).extend(old)
-        self.add(name, new)
+        self.change.added.setdefault(name, []).extend(new)
 
-    def generation(self) -> int:
-        """The age of what this commit writes."""
+    @property
+    def version(self) -> int:
+        """The number of the version that this makes."""
         return self.base.number + 1
+
+    def generation(self) -> Generation:
+        """The age of what this commit writes first."""
+        return self.version, 0
 
     def merge(self, name: str, changes: pa.Table, blind: bool = False) -> Touched | None:
         """Merges a table in this process, and adds its run."""
@@ -279,7 +236,7 @@ class Commit:
         self.add(name, [ref for _, ref in writer.close()])
         return touched
 
-    def purge(self, name: str, gone: Keep) -> None:
+    def purge(self, name: str, gone: Predicate) -> None:
         """Rewrites a map without the entries that a predicate of their keys names."""
         if name in self.change.added:
             raise StateError(
@@ -289,7 +246,7 @@ class Commit:
         arrangement = self.arrangement(name)
         writer = Writer(self.store.files, "purge", DATA)
         compaction.purge(arrangement, gone, writer)
-        self.replace(name, list(arrangement.refs), [ref for _, ref in writer.close()])
+        self.replace(name, arrangement.refs, [ref for _, ref in writer.close()])
 
 
 @dataclass(frozen=True)
@@ -299,7 +256,6 @@ class Compacted:
     name: str
     old: tuple[RunRef, ...]
     new: tuple[RunRef, ...]
-    begun: float
 
 
 class StoreWriter:
@@ -307,55 +263,123 @@ class StoreWriter:
 
     def __init__(self, store: Store, held: lease.Lease):
         self.store, self.lease = store, held
+        self._head: Version | None = store.log.read(store.head())
+        self._collector = Collector(store.files, store.log, DATA, self._head)
+        self._take_note(self._head)
+        self._collecting = threading.Lock()
+        self._since_collected = 0
         self._done: list[Compacted] = []
         self._guard = threading.Lock()
         self._busy: dict[str, frozenset[RunRef]] = {}
+        self._files: set[str] = set()
+        """The files that compactions write just now."""
         self._workers: list[threading.Thread] = []
         self._damage: DamagedState | None = None
+        self._warnings: list[str] = []
+
+    def head(self) -> Version:
+        """The newest version. Only this writer makes another, so it is read when that is in doubt and no more."""
+        if self._head is None:
+            self._head = self.store.log.read(self.store.head())
+            self._take_note(self._head)
+        return self._head
+
+    def _take_note(self, version: Version) -> None:
+        """Files that the newest version names stay open, and those that it names no more may go some day."""
+        self._collector.committed(version)
+        self.store.runs.hold(version.files)
+
+    def floor(self) -> int:
+        """The oldest version that can be read."""
+        return self.store.log.floor()
 
     def begin(self) -> Commit:
         """A commit on top of the newest version."""
-        return Commit(self.store, self.store.log.read(self.store.head()))
+        return Commit(self.store, self.head())
 
     def commit(self, commit: Commit, note: dict[str, Any] | None = None) -> Version:
-        """Makes the next version; `LeaseLost` if another writer came first, and nothing has happened."""
+        """Makes the next version; `LeaseLost` if another writer came first, and nothing has happened.
+
+        What goes wrong once it is made is in `warnings`, for it is made.
+        """
         self._tell()
-        self._ride(commit)
-        if not self._there(
-            commit.begun, [r for refs in commit.change.added.values() for r in refs]
-        ):
-            raise StateError(
-                "files of this commit were collected before it was made",
-                hint=f"begin again; commits may take {self.store.grace_minutes:g} minutes (`grace_minutes`)",
-            )
+        rode = self._ride(commit)
+        self._check_there(commit)
         self.lease.check()
-        made = self.store.log.append(commit.base, commit.change, note or {})
+        self._head = None
+        try:
+            made = self.store.log.append(commit.base, commit.change, note or {})
+        except BaseException:
+            self._unride(commit, rode)
+            raise
         if made is None:
             raise LeaseLost(
-                f"version {commit.base.number + 1} was committed by another writer",
+                f"version {commit.version} was committed by another writer",
                 hint="begin again from the newest version",
             )
-        return made
+        self._head = made.version
+        if made.doubt is not None:
+            self._warn(
+                f"version {commit.version} was committed, but may not survive a power cut: "
+                f"{made.doubt.strerror or made.doubt}"
+            )
+        self._take_note(made.version)
+        self._forget(rode)
+        return made.version
 
-    def _ride(self, commit: Commit) -> None:
-        """Adds the compactions whose runs are all still there."""
+    def warnings(self) -> tuple[str, ...]:
+        """What went wrong since this was last asked, without harm to what was committed."""
+        told, self._warnings = self._warnings, []
+        return tuple(told)
+
+    def _warn(self, text: str) -> None:
+        LOG.warning(text)
+        self._warnings.append(text)
+
+    def _check_there(self, commit: Commit) -> None:
+        """Raises unless the files that a commit names are there, as long as they should be."""
+        ends: dict[str, int] = {}
+        for refs in commit.change.added.values():
+            for r in refs:
+                ends[r.file] = max(ends.get(r.file, 0), r.offset + r.size)
+        for file, end in ends.items():
+            size = self.store.files.size(f"{DATA}/{file}")
+            if size is None or size < end:
+                raise StateError(
+                    f"{DATA}/{file}, a file of this commit, is not there as it was written",
+                    hint="nothing was committed: begin again",
+                )
+
+    def _ride(self, commit: Commit) -> list[Compacted]:
+        """Adds the compactions whose runs are all still there; those that can never ride are forgotten."""
         with self._guard:
-            done, self._done = self._done, []
+            done = list(self._done)
+        rode = []
         for c in done:
             _, refs = commit.base.maps.get(c.name, (None, ()))
-            self._free(c.name, c.old)
-            untouched = c.name not in commit.change.dropped and not set(c.old) & set(
-                commit.change.removed.get(c.name, ())
-            )
-            if untouched and set(c.old) <= set(refs) and self._there(c.begun, c.new):
-                commit.replace(c.name, list(c.old), list(c.new))
+            if not set(c.old) <= set(refs):
+                self._forget([c])
+            elif c.name not in commit.change.dropped | commit.change.removed.keys():
+                commit.replace(c.name, c.old, c.new)
+                rode.append(c)
+        return rode
 
-    def _there(self, begun: float, refs: Sequence[RunRef]) -> bool:
-        """Whether files that no version names yet are there; none that is young was collected."""
-        if self.store.files.now() - begun <= self.store.grace_minutes * 30:
-            return True
-        names = {e.name for e in self.store.files.list(DATA)}
-        return all(r.file in names for r in refs)
+    def _unride(self, commit: Commit, rode: Iterable[Compacted]) -> None:
+        """A commit that was not made is as it was, to be made again."""
+        for c in rode:
+            for change, refs in ((commit.change.removed, c.old), (commit.change.added, c.new)):
+                left = [r for r in change[c.name] if r not in refs]
+                change[c.name] = left
+                if not left:
+                    del change[c.name]
+
+    def _forget(self, done: Iterable[Compacted]) -> None:
+        """Compactions that rode, or never can."""
+        for c in done:
+            with self._guard:
+                if c in self._done:
+                    self._done.remove(c)
+                self._busy[c.name] = self._busy.get(c.name, frozenset()) - set(c.old)
 
     def _tell(self) -> None:
         """Raises what a compaction in the background found damaged."""
@@ -363,61 +387,128 @@ class StoreWriter:
         if damage is not None:
             raise damage
 
+    # --- compaction ---------------------------------------------------------------------------------------
+
     def compact(self, whole: bool = False) -> None:
-        """Computes the compactions that are due (or all), to ride in the next commit."""
-        snapshot, begun = self.store.at(), self.store.files.now()
-        for name in snapshot.version.maps:
-            arrangement = snapshot.arrangement(name)
+        """Computes the compactions that are due (or all), to ride in the next commit.
+
+        Small ones share a file: a database has many maps, and their runs grow old together.
+        """
+        version = self._head or self.head()
+        runs = VersionRuns(self.store.runs, self.store.log, version.number)
+        due: list[tuple[Arrangement, list[RunRef]]] = []
+        size = 0
+        for name, (spec, refs) in version.maps.items():
+            if len(refs) < 2:
+                continue
+            arrangement = Arrangement(spec, refs, runs)
             with self._guard:
                 busy = self._busy.get(name, frozenset())
-                refs = list(arrangement.refs) if whole else compaction.due(arrangement, busy)
-                if len(refs) < 2 or busy & set(refs):
+                chosen = list(refs) if whole else compaction.due(arrangement, busy)
+                if len(chosen) < 2 or busy & set(chosen):
                     continue
-                self._busy[name] = busy | set(refs)
-            try:
-                writer = Writer(self.store.files, "compact", DATA)
-                compaction.compact(arrangement, refs, writer)
-                new = tuple(ref for _, ref in writer.close())
-                with self._guard:
-                    self._done.append(Compacted(name, tuple(refs), new, begun))
-            except BaseException:
-                self._free(name, refs)
-                raise
+                self._busy[name] = busy | set(chosen)
+            due.append((arrangement, chosen))
+            size += sum(r.size for r in chosen)
+            if size > TOGETHER:
+                self._compacted(due)
+                due, size = [], 0
+        self._compacted(due)
 
-    def _free(self, name: str, refs: Sequence[RunRef]) -> None:
-        """These runs are not being rewritten any more."""
+    def _compacted(self, due: Sequence[tuple[Arrangement, list[RunRef]]]) -> None:
+        """Writes some compactions into one file."""
+        if not due:
+            return
+        writer = Writer(self.store.files, "compact", DATA)
         with self._guard:
-            self._busy[name] = self._busy.get(name, frozenset()) - set(refs)
+            self._files.add(writer.name)
+        try:
+            for arrangement, refs in due:
+                compaction.compact(arrangement, refs, writer)
+            new: dict[str, RunRef] = dict(writer.close())
+            self.store.runs.trust(new.values())
+            with self._guard:
+                for arrangement, refs in due:
+                    name = arrangement.spec.name
+                    made = (new[name],) if name in new else ()
+                    self._done.append(Compacted(name, tuple(refs), made))
+        except BaseException:
+            for arrangement, refs in due:
+                self._forget([Compacted(arrangement.spec.name, tuple(refs), ())])
+            raise
+        finally:
+            with self._guard:
+                self._files.discard(writer.name)
 
-    def compact_in_background(self) -> None:
-        """Starts a compaction in a thread; the next commit tells of damage.
+    # --- what goes on behind commits -------------------------------------------------------------------------
 
-        Two may be under way at once: while large runs are rewritten, small new ones go on becoming one.
-        """
-
-        def work() -> None:
-            try:
-                self.compact()
-            except DamagedState as e:
-                self._damage = e
-            except OSError:  # a disk that is full may have room again the next time
+    def collect(self) -> list[str]:
+        """Deletes what no kept version names, and says what it was."""
+        with self._collecting:
+            while not self._collector.look_back():
                 pass
+            return self._collected()
 
+    def _collected(self) -> list[str]:
+        gone = self._collector.collect(self.store.keep, self._needed)
+        self._since_collected = 0
+        names = {p.removeprefix(f"{DATA}/") for p in gone if p.startswith(f"{DATA}/")}
+        self.store.runs.forget(names)
+        damage, self._collector.damage = self._collector.damage, None
+        if damage is not None:
+            self._warn(f"{damage.what}; what only the versions that it hides name is kept")
+        return gone
+
+    def _needed(self) -> set[str]:
+        """Files that no version names yet: those of compactions, done or under way."""
+        with self._guard:
+            return self._files | {r.file for c in self._done for r in c.new}
+
+    def tidy(self) -> None:
+        """Starts what is due after a commit, in a thread: compactions, and now and then a collection.
+
+        Two may be under way at once: while large runs are rewritten, small new ones go on becoming one. Nothing is
+        raised: the next commit tells of damage, and `warnings` of the rest.
+        """
+        self._since_collected += 1
         self._workers = [w for w in self._workers if w.is_alive()]
-        if len(self._workers) < 2:
-            self._workers.append(threading.Thread(target=work, daemon=True))
-            self._workers[-1].start()
+        if len(self._workers) >= 2:
+            return
+        worker = threading.Thread(target=self._work, daemon=True)
+        try:
+            worker.start()
+        except RuntimeError as e:  # no more threads are to be had; the next commit tries again
+            self._warn(f"old files could not be tidied up: {e}")
+            return
+        self._workers.append(worker)
+
+    def _work(self) -> None:
+        try:
+            self.compact()
+            if self._collecting.acquire(blocking=False):
+                try:
+                    if self._collector.look_back() and self._since_collected >= COLLECT:
+                        self._collected()
+                finally:
+                    self._collecting.release()
+        except DamagedState as e:
+            self._damage = e
+        except OSError as e:  # a disk that is full may have room again the next time
+            self._warn(f"old files could not be tidied up: {e.strerror or e}")
+        except Exception as e:
+            self._warn(f"old files could not be tidied up: {type(e).__name__}: {e}")
 
     def wait(self) -> None:
-        """Until the compactions in the background are done."""
+        """Until what goes on in the background is done."""
         for worker in self._workers:
             worker.join()
 
     def close(self) -> None:
-        """Releases the lease."""
-        self.wait()
-        self.lease.release()
-        self._tell()
+        """Releases the lease; in a process that was forked from the writer's there is none to release."""
+        if self.lease.holder.pid == os.getpid():
+            self.wait()
+            self.lease.release()
+            self._tell()
 
     def __enter__(self) -> StoreWriter:
         return self

@@ -68,7 +68,9 @@ SESSION = {
     *("current_schema", "current_timezone", "current_path", "input_file_name"),
     *("input_file_block_start", "input_file_block_length"),
 }
-SIDE_EFFECT = {"raise_error", "assert_true", "java_method", "reflect", "try_reflect"}
+RUNS_CODE = {"java_method", "reflect", "try_reflect", "from_protobuf", "to_protobuf", "read_files"}
+"""Functions that call into Java by name, or open files."""
+SIDE_EFFECT = {"raise_error", "assert_true"} | RUNS_CODE
 WINDOWS_OF_TIME = {"window", "session_window", "window_time"}
 WITHOUT_BRACKETS = TIME_OF_DAY | {"current_user", "session_user"}
 NOW_WITHOUT_ARGUMENTS = {"unix_timestamp", "to_unix_timestamp"}

@@ -1,0 +1,117 @@
+"""Text that goes to Spark as it is: which text may.
+
+The template of an expression that only Spark knows (`spark:size(split({0}, ','))`) is stored in the log, and so is the
+SQL of a view, which `verify` has Spark compute. A log may come from somebody else, so both are looked at before they
+reach Spark, word by word and as Spark itself reads words: nothing that calls into Java, runs a program, opens a file,
+reads a table that is not a view's input, or has a meaning that Spark puts in the place of `${...}`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from headwater.errors import NotIncremental
+from headwater.language.sql.functions import RUNS_CODE, refused_function
+
+_WORDS = re.compile(
+    r"""(?P<text>[rR]'[^']*'|[rR]"[^"]*"|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")
+    |(?P<quoted>`(?:[^`]|``)*`)
+    |(?P<comment>--(?:\\\n|[^\r\n])*|/\*)
+    |(?P<word>[^\W\d]\w*)
+    |(?P<number>\d\w*)
+    |(?P<space>\s+)
+    |(?P<sign>[-+*/%=<>!|&^~()\[\]{},.:?@#])""",
+    re.VERBOSE | re.DOTALL,
+)
+"""Words as Spark's lexer has them; what is none of these does not belong into an expression."""
+_IN_QUERIES = {"select", "values", "table", "using", "tablesample", "lateral"}
+"""Words that only queries have: in an expression they begin a subquery, or name a table or a program."""
+_BEGINS_QUERY = {"from", "with", "map", "reduce"}
+"""Words that begin a query where they stand first in brackets, and no function's name."""
+
+
+def check_template(template: str) -> None:
+    """Raises unless a template is an expression that may be defined: no subquery, no comment, no function that runs code."""
+    try:
+        text = template.format(*(f"_{i}" for i in range(1000)))
+    except (ValueError, IndexError, KeyError, AttributeError) as e:
+        raise _refused(template, "its holes are not those of a template") from e
+    words = list(_words(text))
+    for i, (kind, word) in enumerate(words):
+        before = words[i - 1][1] if i else ""
+        after = words[i + 1][1] if i + 1 < len(words) else ""
+        if kind == "comment":
+            raise _refused(template, "it has a comment")
+        if kind == "word":
+            low = word.lower()
+            begins = low in _BEGINS_QUERY and before == "(" and after != "("
+            if low in _IN_QUERIES or begins:
+                raise _refused(template, f"`{word}` belongs to a query")
+            _check_word(template, low, after, words[i + 2][1] if i + 2 < len(words) else "")
+        if kind == "quoted" and after == "(":
+            raise _refused(template, f"{word} is called, and a function's name has no quotes")
+
+
+def check_query(text: str) -> None:
+    """Raises unless a query's text has only words that mean to Spark what they mean here.
+
+    Which tables and functions it reads is checked by reading it; this is about what could be hidden from that.
+    """
+    words = [w for w in _words(text) if w[0] != "comment"]
+    for i, (kind, word) in enumerate(words):
+        after = words[i + 1][1] if i + 1 < len(words) else ""
+        if kind == "word":
+            low = word.lower()
+            if low in RUNS_CODE and after == "(":
+                raise _refused(text, f"`{word}` runs code")
+            if low == "identifier" and after == "(":
+                raise _refused(text, "a name is computed in it")
+            if low in ("transform", "map", "reduce") and after != "(":
+                raise _refused(text, f"`{word}` runs a program")
+        if kind == "quoted" and after == "(":
+            raise _refused(text, f"{word} is called, and a function's name has no quotes")
+
+
+def _check_word(template: str, word: str, after: str, then: str) -> None:
+    if word == "identifier" and after == "(":
+        raise _refused(template, "a name is computed in it")
+    refused = refused_function(word, after == "(", then == ")")
+    if refused is not None:
+        raise _refused(template, f"`{word}` {refused[1]}")
+
+
+def _words(text: str) -> Iterator[tuple[str, str]]:
+    if "${" in text:
+        raise _refused(text, "Spark would put something in the place of `${...}`")
+    at = 0
+    while at < len(text):
+        found = _WORDS.match(text, at)
+        if found is None:
+            raise _refused(text, f"it cannot be read from `{text[at : at + 20]}` on")
+        at = found.end()
+        kind = found.lastgroup or ""
+        if found.group() == "/*":
+            at = _after_comment(text, at)
+        if kind != "space":
+            yield kind, found.group()
+
+
+def _after_comment(text: str, at: int) -> int:
+    """Where a comment in brackets ends; they may be inside of each other."""
+    depth = 1
+    while depth:
+        found = re.compile(r"/\*|\*/").search(text, at)
+        if found is None:
+            raise _refused(text, "a comment in it does not end")
+        depth += 1 if found.group() == "/*" else -1
+        at = found.end()
+    return at
+
+
+def _refused(text: str, why: str) -> NotIncremental:
+    shown = " ".join(text.split())
+    shown = shown if len(shown) <= 80 else shown[:77] + "..."
+    return NotIncremental(
+        "UNSAFE_TEXT", f"`{shown}` is not given to Spark: {why}", hint="write it otherwise"
+    )
