@@ -395,7 +395,7 @@ def test_what_an_interrupted_sync_left_is_no_part_of_the_copy(
     copy = hw.ParquetCopy(tmp_path / "v")
     copy.sync(db["v"])
     (file,) = (tmp_path / "v").iterdir()
-    left = tmp_path / "v" / f".{db.version:012d}-{db.version + 1:012d}.parquet.{"0123" * 8}"
+    left = tmp_path / "v" / f".{db.version:012d}-{db.version + 1:012d}.parquet.{'0123' * 8}"
     left.write_bytes(file.read_bytes()[:100])
     same(copy, db, "v")
     db.apply({"L": [(8, "ax", 5)]})

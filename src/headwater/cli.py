@@ -52,6 +52,9 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as e:
+        print(f"it could not be read: {e.strerror or e}", file=sys.stderr)
+        return 1
     return 0
 
 

@@ -11,6 +11,7 @@ import contextlib
 import copy
 import json
 import logging
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -40,6 +41,8 @@ OWN = (BASE, PATH, LABEL, LABELS)
 """Names of columns and fields that copies have of their own."""
 ABOUT = b"headwater"
 """Where a file says what it is of."""
+_FILE = re.compile(r"(\d{12})-(\d{12})\.parquet", re.ASCII)
+"""The names of a copy's files: base and version. Others are somebody else's."""
 
 
 def _followed(view: ViewHandle | Source) -> tuple[Database, str, int]:
@@ -163,12 +166,8 @@ class ParquetCopy:
         return [n for n in found if n[0] == found[-1][0]]
 
     def _all(self) -> list[tuple[int, int]]:
-        found = []
-        for entry in self.files.list(self.path.name):
-            numbers = entry.name.removesuffix(".parquet").split("-")
-            if len(numbers) == 2 and all(n.isdigit() for n in numbers):
-                found.append((int(numbers[0]), int(numbers[1])))
-        return sorted(found)
+        named = (_FILE.fullmatch(n) for n in self.files.names(self.path.name))
+        return sorted((int(m[1]), int(m[2])) for m in named if m)
 
     def _file(self, base: int, version: int) -> str:
         return f"{self.path.name}/{base:012d}-{version:012d}.parquet"
@@ -231,7 +230,7 @@ class ParquetCopy:
     def _tidy(self) -> None:
         """Removes older bases, and what an interrupted sync left."""
         for left in self.files.names(self.path.name):
-            if is_temporary(left) and ".parquet." in left:
+            if is_temporary(left) and _FILE.fullmatch(left[1:-33]):
                 self.files.delete(f"{self.path.name}/{left}")
         found = self._all()
         for name in found:

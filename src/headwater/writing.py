@@ -39,6 +39,7 @@ from headwater.state import directory
 from headwater.state.collection import Keep
 from headwater.state.integrity import Disk, Report
 from headwater.state.log import Unclear, Version
+from headwater.state.run import MapSpec
 from headwater.state.store import Commit as StoreCommit
 from headwater.state.store import Store, StoreWriter
 from headwater.version import VERSION
@@ -59,6 +60,9 @@ class Writable(Readable):
         self._lock = threading.RLock()
         self._lock_of = self._process = os.getpid()
         self._writer: StoreWriter | None = None
+        self._specs: dict[str, MapSpec] = {}
+        """The specs of the maps of what is defined, once they were asked for."""
+        self._closing: StoreWriter | None = None
         self._doubt = False
         """Whether something was interrupted, so that what is known is to be read again."""
         with self._telling("reading"):
@@ -74,7 +78,7 @@ class Writable(Readable):
         if settings is not None:
             self.session.adopt(settings)
         self._keep_as(version.facts.get(KEEP))
-        ids = TextIds(version.facts)
+        self._specs, ids = {}, TextIds(version.facts)
         self.store.runs.hold(version.files)
         self._defined, self._ids, self._doubt = (
             Defined(version.number, catalog, compiler, stale),
@@ -163,10 +167,12 @@ class Writable(Readable):
             self._writer = None
             return
         with self._lock:
-            writer, self._writer = self._writer, None
-            if writer is not None:
+            # One whose closing was interrupted is closed the next time.
+            self._closing, self._writer = self._writer or self._closing, None
+            if self._closing is not None:
                 with self._telling("closing"):
-                    writer.close()
+                    self._closing.close()
+                self._closing = None
 
     def __enter__(self) -> Self:
         return self
@@ -210,6 +216,8 @@ class Writable(Readable):
             self._doubt = True
             raise
         self._asked = {}
+        if becomes is not None:
+            self._specs = {}
         stale = planned.stale and becomes is None
         self._defined = Defined(made.number, catalog, compiler, stale)
 
@@ -228,7 +236,10 @@ class Writable(Readable):
     def _working(self, commit: StoreCommit, compiler: Compiler) -> Working:
         refs = {n: refs for n, (_, refs) in commit.base.maps.items()}
         rows = compiler.relations.rows
-        return Working(compiler.program.maps, refs, commit.runs, commit.generation(), rows=rows)
+        generation = commit.generation()
+        return Working(
+            compiler.program.maps, refs, commit.runs, generation, rows=rows, specs=self._specs
+        )
 
     def _add(self, commit: StoreCommit, working: Working) -> int:
         """Everything that was made, to be committed; how many bytes it has."""

@@ -15,6 +15,7 @@ from headwater.calculus.types import RecordType
 from headwater.compiler.program import WEIGHT, Lookup, Map
 from headwater.engine.spec import spec_of
 from headwater.engine.types import arrow_type
+from headwater.errors import StateError
 from headwater.state.arrangement import Arrangement, any_ring, consolidate
 from headwater.state.files import FileSystem
 from headwater.state.run import (
@@ -42,7 +43,13 @@ class Overlay(Runs):
 
     def open(self, ref: RunRef) -> Run:
         run = self.memory.get(ref.file)
-        return self.below.open(ref) if run is None else run
+        try:
+            return self.below.open(ref) if run is None else run
+        except OSError as e:
+            raise StateError(
+                f"{self.folder}/{ref.file} could not be read: {e.strerror or e}",
+                hint="nothing was changed; mend the disk, and try again",
+            ) from e
 
     def keep(self, entries: pa.Table, generation: Generation) -> RunRef:
         """A run of sorted entries that has no file."""
@@ -67,7 +74,9 @@ class Working:
         generation: Generation = (0, 0),
         added: Mapping[str, Sequence[RunRef]] | None = None,
         rows: Mapping[str, RecordType] | None = None,
+        specs: dict[str, MapSpec] | None = None,
     ):
+        """`specs` are those that are known already: a map's name says all that its spec does."""
         self.maps, self.refs, self.runs = maps, refs, Overlay(runs)
         self.generation = generation
         self.rows = rows or {}
@@ -77,7 +86,7 @@ class Working:
         self.entries: dict[str, list[pa.Table]] = {}
         self.changes: dict[str, Arrangement] = {}
         self.reads_new = False
-        self._specs: dict[str, MapSpec] = {}
+        self._specs = {} if specs is None else specs
 
     def spec(self, name: str) -> MapSpec:
         """The spec of a map."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from headwater.errors import DamagedState, StateError
 from headwater.state import lease
@@ -43,17 +43,18 @@ def local_path(given: str | Path) -> Path:
         )
     text = str(given)
     if _SCHEME.match(text):
-        url = urlsplit(text)
-        if url.scheme.lower() != "file":
+        scheme, _, rest = text.partition(":")
+        if scheme.lower() != "file":
             raise StateError(
                 f"{text} is not on a local disk, and a database is",
-                hint="give a directory that all executors reach, such as /data/warehouse",
+                hint="give a directory that all executors reach, such as a mounted volume",
             )
-        if url.netloc not in ("", "localhost"):
-            raise StateError(
-                f"{text} is on the host {url.netloc}", hint="mount it, and give the path"
-            )
-        text = unquote(url.path)
+        host, slash, inside = rest[2:].partition("/") if rest.startswith("//") else ("", "", rest)
+        if host not in ("", "localhost"):
+            raise StateError(f"{text} is on the host {host}", hint="mount it, and give the path")
+        text = unquote(slash + inside)
+    if not text or "\0" in text:
+        raise StateError(f"{given!r} names no directory", hint="give its path")
     try:
         return Path(text).expanduser().absolute()
     except RuntimeError as e:
@@ -62,6 +63,15 @@ def local_path(given: str | Path) -> Path:
 
 def check(path: Path) -> LocalFiles:
     """The files of a database, or of what can become one; `StateError` where somebody else's are there."""
+    try:
+        return _checked(path)
+    except OSError as e:
+        raise StateError(
+            f"{path} cannot be looked at: {e.strerror or e}", hint="nothing was changed"
+        ) from e
+
+
+def _checked(path: Path) -> LocalFiles:
     if path.exists() and not path.is_dir():
         raise StateError(f"{path} is a file", hint="give a directory")
     files = LocalFiles(path)
@@ -88,7 +98,7 @@ def _check_format(files: LocalFiles) -> None:
     try:
         about = json.loads(files.read(MARKER))
         found, by = int(about["format"]), str(about.get("made_by", "an unknown version"))
-    except (ValueError, KeyError, TypeError) as e:
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as e:
         raise DamagedState(
             MARKER, f'it should say {{"format": {FORMAT}}}, and says something else'
         ) from e

@@ -60,7 +60,7 @@ class FileSystem(Protocol):
         """The files of a folder but for hidden ones; none if there is no such folder."""
 
     def names(self, folder: str) -> Sequence[str]:
-        """The names of all files of a folder, hidden ones too; cheaper than `list`."""
+        """The names of all files of a folder, hidden ones too; cheaper than `list`. `""` is the directory itself."""
 
     def size(self, path: str) -> int | None:
         """How many bytes a file has; None if there is none."""
@@ -72,6 +72,8 @@ class FileSystem(Protocol):
         """The time by the clock that stamps files."""
 
 
+NO_FILE = (errno.ELOOP, errno.EINVAL)
+"""What an error has where a link, a folder or a pipe is in the place of a file, or a name is no name of one."""
 _HIDDEN = re.compile(r"\..+\.[0-9a-f]{32}")
 
 
@@ -148,9 +150,9 @@ class LocalFiles:
         return sorted(e.name for e in self._entries(folder))
 
     def _entries(self, folder: str) -> Iterator[os.DirEntry[str]]:
-        path = self._path(folder)
-        if path.is_symlink():
-            raise OSError(errno.ELOOP, "it is a link, and none is followed", str(path))
+        path = self._path(folder) if folder else self.root
+        if folder and path.is_symlink():
+            raise _is_link(path)
         with contextlib.suppress(FileNotFoundError), os.scandir(path) as entries:
             for e in entries:
                 if e.is_file(follow_symlinks=False):
@@ -165,8 +167,8 @@ class LocalFiles:
 
     def delete(self, path: str) -> None:
         target = self._path(path)
-        if target.parent.is_symlink():
-            raise OSError(errno.ELOOP, "it is a link, and none is followed", str(target.parent))
+        if target.parent != self.root and target.parent.is_symlink():
+            raise _is_link(target.parent)
         target.unlink(missing_ok=True)
 
     def now(self) -> float:
@@ -189,15 +191,21 @@ class LocalFiles:
 
     def _opened(self, path: str) -> int:
         target = self._path(path)
-        if target.parent != self.root and target.parent.is_symlink():
-            raise OSError(errno.ELOOP, "it is a link, and none is followed", str(target.parent))
-        return os.open(target, os.O_RDONLY | os.O_NOFOLLOW)
+        for at in (target.parent, target):
+            if at != self.root and at.is_symlink():
+                raise _is_link(at)
+        # A pipe that somebody put there must not be waited for.
+        handle = os.open(target, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            os.close(handle)
+            raise OSError(errno.EINVAL, f"{target.name} is no file", str(target))
+        return handle
 
     def _made(self, path: str) -> Path:
         target = self._path(path)
         folder = target.parent
         if folder != self.root and folder.is_symlink():
-            raise OSError(errno.ELOOP, "it is a link, and none is followed", str(folder))
+            raise _is_link(folder)
         if folder not in self._durable or not folder.is_dir():
             made = [f for f in (folder, *folder.parents) if not f.exists()]
             folder.mkdir(parents=True, exist_ok=True)
@@ -209,6 +217,10 @@ class LocalFiles:
 
 
 _BY_HANDLE = os.path.isdir("/proc/self/fd")
+
+
+def _is_link(path: Path) -> OSError:
+    return OSError(errno.ELOOP, f"{path.name} is a link, and none is followed", str(path))
 
 
 def _sync(folder: Path) -> None:

@@ -6,12 +6,13 @@ their checksums. Files of other names than a writer gives are *strays*: they are
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from headwater.errors import DamagedState
 from headwater.state import lease
 from headwater.state.arrangement import Arrangement
+from headwater.state.directory import MARKER, STAGING, is_staged
 from headwater.state.files import FileSystem, is_temporary
 from headwater.state.log import FLOORS, FOLDER, Log, Version
 from headwater.state.run import MapSpec, RunRef, Runs, is_data_file
@@ -93,9 +94,19 @@ def disk(files: FileSystem, data: str, kept: Sequence[int]) -> Disk:
 
 
 def strays(files: FileSystem, data: str) -> list[str]:
-    """Files in the folders of the store that are none of its own."""
-    names = [n for n in files.names(data) if not is_data_file(n) and not is_temporary(n)]
-    return [*Log(files).strays(), *lease.strays(files), *(f"{data}/{n}" for n in names)]
+    """Files in the directory and the folders of the store that are none of its own."""
+    shapes: dict[str, Callable[[str], bool]] = {
+        data: is_data_file,
+        STAGING: is_staged,
+        "": lambda n: n == MARKER,
+    }
+    others = [
+        f"{folder}/{n}".removeprefix("/")
+        for folder, ours in shapes.items()
+        for n in files.names(folder)
+        if not ours(n) and not is_temporary(n)
+    ]
+    return [*Log(files).strays(), *lease.strays(files), *others]
 
 
 def _versions(log: Log, numbers: Sequence[int]) -> Iterator[Version | DamagedState]:

@@ -157,7 +157,7 @@ def _epochs(files: FileSystem) -> list[Holder]:
             out.append(Holder(epoch, str(data["owner"]), str(data["host"]), int(data["pid"])))
         except FileNotFoundError:  # forgotten by a newer writer since it was listed
             continue
-        except (ValueError, KeyError, TypeError) as e:
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as e:
             raise DamagedState(
                 path, "it does not say who writes; if nobody does, delete this file"
             ) from e

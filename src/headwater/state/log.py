@@ -28,13 +28,15 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from headwater.errors import DamagedState, VersionGone
-from headwater.state.files import FileSystem, is_temporary
+from headwater.state.files import NO_FILE, FileSystem, is_temporary
 from headwater.state.run import ROUNDS, MapSpec, Order, RunRef, is_data_file
 
 FOLDER, FLOORS = "log", "floor"
 CHECKPOINT = 16
 """Every so many versions a record holds everything."""
 _RECORD, _FLOOR = re.compile(r"\d{20}\.json"), re.compile(r"\d{20}")
+_MISSING = 10_000
+"""With so many records missing the number of the last is no number of a version."""
 _OLD_STEPS = 1000
 """In the first format a run's generation was its version times this, plus the round."""
 T = TypeVar("T")
@@ -136,10 +138,13 @@ class Log:
     def numbers(self) -> list[int]:
         """The versions that were committed and are not let go, oldest first; a missing record is no gap."""
         floor = self.floor()  # first, for it may be raised and records deleted meanwhile
-        last = max(self.records(), default=0)
+        known = [n for n in self.records() if n >= floor]
+        last, first = max(known, default=0), max(floor, 1)
         if last < floor:
             raise DamagedState(path_of(floor), "the record is missing", 0)
-        return list(range(max(floor, 1), last + 1))
+        if last - first + 1 - len(known) > _MISSING:  # as when one has got a number that is none
+            raise DamagedState(path_of(last), "too many records before it are missing")
+        return list(range(first, last + 1))
 
     def records(self) -> list[int]:
         """The versions that have a record; older ones may be kept to read newer ones from."""
@@ -262,6 +267,10 @@ class Log:
             data = self.files.read(path)
         except FileNotFoundError:
             raise DamagedState(path, "the record is missing") from None
+        except OSError as e:
+            if e.errno in NO_FILE:
+                raise DamagedState(path, str(e.strerror)) from e
+            raise
         body, _, check = data.rpartition(b"\n")
         if check != _check(body):
             raise DamagedState(path, "its checksum is wrong" if data else "it is empty")

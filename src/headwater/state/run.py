@@ -29,7 +29,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.errors import DamagedState
-from headwater.state.files import FileSystem, fresh_name
+from headwater.state.files import NO_FILE, FileSystem, fresh_name
 from headwater.state.keys import Ints, all_parts, canonical, parts, stored
 from headwater.state.search import Hashes
 
@@ -251,8 +251,9 @@ class Runs:
     def hold(self, names: Set[str]) -> None:
         """Keeps the files of these names open from now on, and lets go of others that it kept."""
         self._names = names
-        for name in [n for n in self._held if n not in names]:
-            del self._held[name]
+        for name in list(self._held):  # others may open files meanwhile
+            if name not in names:
+                self._held.pop(name, None)
 
     def trust(self, refs: Iterable[RunRef]) -> None:
         """These runs were written by this process just now: their bytes need no look."""
@@ -267,6 +268,10 @@ class Runs:
                 found = DataFile(self.files.map(path))
             except FileNotFoundError:
                 raise DamagedState(path, "the file is missing") from None
+            except OSError as e:
+                if e.errno in NO_FILE:
+                    raise DamagedState(path, str(e.strerror)) from e
+                raise
         if name in self._names:
             self._held[name] = found
         else:

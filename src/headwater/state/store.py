@@ -286,6 +286,7 @@ class StoreWriter:
 
     def _take_note(self, version: Version) -> None:
         """Files that the newest version names stay open, and those that it names no more may go some day."""
+        self._newest = version
         self._collector.committed(version)
         self.store.runs.hold(version.files)
 
@@ -394,7 +395,7 @@ class StoreWriter:
 
         Small ones share a file: a database has many maps, and their runs grow old together.
         """
-        version = self._head or self.head()
+        version = self._newest  # of a thread: only who commits says what the newest is
         runs = VersionRuns(self.store.runs, self.store.log, version.number)
         due: list[tuple[Arrangement, list[RunRef]]] = []
         size = 0
