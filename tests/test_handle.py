@@ -380,3 +380,92 @@ def test_an_interrupt_at_some_lines(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_an_interrupt_at_every_line(tmp_path: Path, name: str) -> None:
     interrupted_at_lines(Play(tmp_path / "db"), OPERATIONS[name], None)
+
+
+# --- a disk that fails ----------------------------------------------------------------------------------------------
+
+CALLS = ("write", "put_if_absent", "read", "map", "list", "names", "size", "delete", "now")
+CHANGING = ("write", "put_if_absent", "delete")
+
+
+class Disk:
+    """The calls that a handle makes of its file system in this thread, the n-th of which fails."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, root: Path):
+        self.root, self.at, self.count, self.made = root, -1, 0, ""
+        self.code, self.after, self.lasts = errno.EIO, False, False
+        for name in CALLS:
+            patch.setattr(LocalFiles, name, self.failing(name, getattr(LocalFiles, name)))
+
+    def failing(self, name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(files: LocalFiles, *args: Any) -> Any:
+            mine = files.root == self.root and threading.current_thread() is threading.main_thread()
+            if not mine or (self.after and name not in CHANGING):
+                return real(files, *args)
+            number, self.count = self.count, self.count + 1
+            if number != self.at and not (self.lasts and 0 <= self.at < number):
+                return real(files, *args)
+            self.made = f"{name} {args[0] if args else ''}"
+            if self.after:
+                real(files, *args)
+            raise OSError(self.code, os.strerror(self.code))
+
+        return call
+
+    def during(self, act: Callable[[], Any], at: int) -> StateError | None:
+        """Fails there, and says what came of it: nothing, or an error of ours."""
+        self.at, self.count = at, 0
+        try:
+            act()
+        except StateError as e:
+            assert told(e), e
+            return e
+        finally:
+            self.at = -1
+        return None
+
+
+def facts(play: Play) -> dict[str, Any]:
+    """What the newest version says of itself: what is defined, and which changes were applied."""
+    return dict(hw.open(play.path).store.at().facts)
+
+
+def read_all(play: Play) -> None:
+    db = hw.open(play.path)
+    assert_consistent(db)
+    db.changes_table("c", db.version - 1)
+
+
+FAILING = {**OPERATIONS, "open and read": Operation(read_all)}
+
+
+def fails(play: Play, operation: Operation, disk: Disk) -> Iterator[str]:
+    """An operation with each of its calls failing in turn; what failed and what came of it."""
+    for n in itertools.count():
+        play.calls = n
+
+        def attack(act: Callable[[], Any], n: int = n) -> None:
+            before = facts(play)
+            disk.made = ""
+            e = disk.during(act, n)
+            play.said = disk.made, e
+            if e is not None and "does not say whether" not in str(e):
+                assert facts(play) == before, f"{disk.made} failed, and there is a version: {e}"
+
+        attacked(play, operation, attack, n % 8 == 0)
+        if not play.said[0]:
+            return
+        yield f"{play.said[0]}: {play.said[1]}"
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("name", FAILING)
+def test_a_call_that_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, after: bool
+) -> None:
+    play = Play(tmp_path / "db")
+    disk = Disk(monkeypatch, play.db.path)
+    disk.after = after
+    for said in fails(play, FAILING[name], disk):
+        print(said)
+        disk.code = errno.EIO if disk.code == errno.EMFILE else errno.EMFILE

@@ -7,7 +7,7 @@ order in which the views were defined, and must come out with the maps that are 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -20,11 +20,11 @@ from headwater.compiler.materialize import map_of
 from headwater.compiler.program import Map
 from headwater.compiler.sources import SourcePart, owned_by, rows_of, source_parts
 from headwater.compiler.strata import Compiler
-from headwater.errors import DamagedState, StateError
+from headwater.errors import DamagedState, HeadwaterError, StateError
 from headwater.language.functions import DEFINED
 from headwater.language.schema import columns, sql_name
 from headwater.language.sql import tables_named
-from headwater.language.sql.texts import check_template
+from headwater.language.sql.texts import check_called, check_template
 from headwater.rules.opening import as_lists
 from headwater.state.log import Version, path_of
 
@@ -123,17 +123,19 @@ class Catalog:
     @staticmethod
     def read(facts: dict[str, Any], version: int) -> Catalog:
         """The catalog in the facts of a version."""
-        return _well_defined(version, lambda: Catalog._read(facts))
+        return well_defined(version, lambda: Catalog._read(facts))
 
     @staticmethod
     def _read(facts: dict[str, Any]) -> Catalog:
         out = Catalog()
         for key, value in facts.items():
             if key.startswith(SOURCE):
-                out.sources[value["name"]] = SourceDef(**{**value, "key": tuple(value["key"])})
+                source = SourceDef(**{**value, "key": tuple(value["key"])})
+                out.sources[_checked(key, SOURCE, source)] = source
             elif key.startswith(VIEW):
-                made = ViewDef(**value)
-                out.views[made.name] = replace(made, key=tuple(made.key))
+                view = ViewDef(**value)
+                view = replace(view, key=tuple(view.key))
+                out.views[_checked(key, VIEW, view)] = view
         out.views = dict(sorted(out.views.items(), key=lambda v: v[1].place))
         return out
 
@@ -150,7 +152,7 @@ class Catalog:
 
     def compiled(self, version: int | None = None) -> Compiler:
         """The program of all views; those of a version that was read are told apart from our own mistakes."""
-        return self._compiled() if version is None else _well_defined(version, self._compiled)
+        return self._compiled() if version is None else well_defined(version, self._compiled)
 
     def _compiled(self) -> Compiler:
         sources = self.sources.values()
@@ -214,6 +216,28 @@ class Catalog:
             if name in reads or name.lower() in named:
                 out.append(view.name)
         return out
+
+
+_KINDS: dict[str, Any] = {
+    "str": str,
+    "int": int,
+    "bool": bool,
+    "str | None": (str, type(None)),
+    "tuple[str, ...]": tuple,
+    "dict[str, str]": dict,
+}
+
+
+def _checked(key: str, prefix: str, made: SourceDef | ViewDef) -> str:
+    """The name of a definition that is of the types that it should be, and is called as its fact says."""
+    for f in fields(made):
+        value = getattr(made, f.name)
+        inner = value if isinstance(value, (tuple, dict)) else ()
+        if not isinstance(value, _KINDS[str(f.type)]) or not all(type(x) is str for x in inner):
+            raise TypeError(f"`{f.name}` of `{key}` is {value!r}")
+    if key != prefix + made.name:
+        raise ValueError(f"`{key}` is called `{made.name}`")
+    return made.name
 
 
 def part_map(source: SourceDef, part: SourcePart) -> Map:
@@ -281,14 +305,16 @@ def read_facts(version: Version) -> tuple[Catalog, dict[str, str] | None]:
         kept = version.facts.get(SETTINGS)
         return None if kept is None else {n: str(kept[n]) for n in ("time_zone", "ansi", "spark")}
 
-    return Catalog.read(version.facts, version.number), _well_defined(version.number, settings)
+    return Catalog.read(version.facts, version.number), well_defined(version.number, settings)
 
 
-def _well_defined(version: int, read: Callable[[], T]) -> T:
+def well_defined(version: int, read: Callable[[], T]) -> T:
     """What definitions say; `DamagedState` where they are not as they were written."""
     try:
         return read()
-    except (KeyError, TypeError, ValueError, AttributeError, AssertionError, RecursionError) as e:
+    except HeadwaterError:
+        raise
+    except Exception as e:  # what somebody changed may be wrong in any way
         told = f"{type(e).__name__}: {e}".splitlines()[0][:200]
         raise DamagedState(path_of(version), f"its definitions cannot be read ({told})") from e
 
@@ -297,7 +323,9 @@ def check_texts(term: Term) -> None:
     """Raises unless the texts that Spark evaluates in a term are expressions as they may be defined."""
     for t in subterms(term):
         if isinstance(t, Call) and t.function.startswith(SPARK_TEXT):
-            check_template(t.function.removeprefix(SPARK_TEXT))
+            check_template(t.function.removeprefix(SPARK_TEXT), len(t.args))
+        elif isinstance(t, Call):
+            check_called(t.function)
 
 
 def text_of(term: Term) -> str:

@@ -42,6 +42,9 @@ LIMIT = 20
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs a command; 1 and the sentence of the error where Headwater refuses."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # names of files may be no text
+            stream.reconfigure(errors="backslashreplace")
     options = _parser().parse_args(arguments)
     run: Callable[[argparse.Namespace, Paint], None] = options.run
     try:
@@ -230,11 +233,18 @@ def _status(options: argparse.Namespace, paint: Paint) -> None:
             used.setdefault(m.name, []).append(view.name)
     maps = []
     for name, (_, refs) in sorted(snapshot.version.maps.items()):
-        m = db.compiler.program.maps[name]
+        m = db.compiler.program.maps.get(name)  # one that no view needs any more may be left
         rows, total = sum(r.rows for r in refs), sum(r.size for r in refs)
         by = ", ".join(used.get(name, [])) or "-"
         maps.append(
-            (name, f"{len(refs)}", f"{rows:,}", size(total), by, m.note or "looked up by deltas")
+            (
+                name,
+                f"{len(refs)}",
+                f"{rows:,}",
+                size(total),
+                by,
+                m.note or "looked up by deltas" if m else "-",
+            )
         )
     heads = ("map", "runs", "rows", "bytes", "used by", "what it is")
     _section("maps", heads, maps, (False, True, True, True, False, False), paint)

@@ -215,13 +215,13 @@ class Database(Writable):
         # Before the query is read, for which Spark may be asked, and before the lease is taken.
         if self._is_defined(name, query, strategy, keys):
             return ViewHandle(self, name)
-        text, language, term = read_query(query, self.catalog.schemas(), self.ask)
+        before = self.catalog
+        text, language, term = read_query(query, before.schemas(), self.ask)
         if self._is_defined(name, text, strategy, keys):
             return ViewHandle(self, name)
         with self._locked():
-            before = self.catalog
             self._writing()
-            if self.catalog != before:  # another writer has defined something since
+            if self.catalog != before:  # another writer or thread has defined something since
                 if self._is_defined(name, text, strategy, keys):
                     return ViewHandle(self, name)
                 text, language, term = read_query(query, self.catalog.schemas(), self.ask)
@@ -422,7 +422,8 @@ class Database(Writable):
         self, writer: StoreWriter, staged: dict[str, Change], rows: dict[str, int], id: Id | None
     ) -> tuple[Working, dict[str, int], int]:
         """Carries staged changes through and commits; the maps, how many deletions were ignored, how many bytes."""
-        gone = self._ids.forgotten(writer.floor())
+        with self._telling("writing"):
+            gone = self._ids.forgotten(writer.floor())
         note = {} if id is None else {"id": as_note(id)}
         with self._commit(APPLY, **note) as commit:
             working = self._working(commit, self.compiler)

@@ -59,7 +59,12 @@ class TextIds:
     """The text ids of a database, oldest first, to be forgotten with their versions."""
 
     def __init__(self, facts: Mapping[str, Any]):
-        known = ((f["version"], key) for key, f in facts.items() if key.startswith(TEXT))
+        applied = {k: f for k, f in facts.items() if k.startswith((TEXT, NUMBERED))}
+        for key, f in applied.items():
+            numbers = f["version"], *([f["number"]] if key.startswith(NUMBERED) else [])
+            if not all(type(n) is int for n in numbers) or not isinstance(f["rows"], dict):
+                raise ValueError(f"`{key}` does not say what was applied")
+        known = ((f["version"], key) for key, f in applied.items() if key.startswith(TEXT))
         self.known = deque(sorted(known))
 
     def forgotten(self, floor: int) -> list[str]:

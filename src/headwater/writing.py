@@ -22,7 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from headwater.catalog import DATABASE, KEEP, SETTINGS, Catalog, read_facts
+from headwater.catalog import DATABASE, KEEP, SETTINGS, Catalog, read_facts, well_defined
 from headwater.compiler.strata import Compiler
 from headwater.engine.session import Session, telling
 from headwater.engine.working import Working
@@ -77,8 +77,11 @@ class Writable(Readable):
         stale = not has_maps(version, compiler)
         if settings is not None:
             self.session.adopt(settings)
-        self._keep_as(version.facts.get(KEEP))
-        self._specs, ids = {}, TextIds(version.facts)
+        facts = version.facts
+        kept = well_defined(version.number, lambda: _kept_as(facts.get(KEEP)))
+        ids = well_defined(version.number, lambda: TextIds(facts))
+        self._keep_as(kept)
+        self._specs = {}
         self.store.runs.hold(version.files)
         self._defined, self._ids, self._doubt = (
             Defined(version.number, catalog, compiler, stale),
@@ -86,12 +89,11 @@ class Writable(Readable):
             False,
         )
 
-    def _keep_as(self, fact: dict[str, Any] | None) -> None:
+    def _keep_as(self, kept: Keep | None) -> None:
         """How much of the past is kept is a fact of the database; who opens it can only say so the first time."""
-        if fact is None:
+        if kept is None:
             self.store.keep = replace(self.store.keep, **self._asked)
             return
-        kept = Keep(**fact)
         other = {n: v for n, v in self._asked.items() if getattr(kept, n) != v}
         for name, value in other.items():
             raise SettingsDiffer(
@@ -294,10 +296,19 @@ class Writable(Readable):
                     f"the state in {self.path} could not be read: {e.strerror or e}",
                     hint="nothing was changed; mend the disk, and try again",
                 ) from e
+            if doing == "closing":
+                raise StateError(
+                    f"the right to write to {self.path} could not be given up: {e.strerror or e}",
+                    hint="what was committed stays so; close it again, or end the process",
+                ) from e
             raise StateError(
                 f"the state in {self.path} could not be written: {e.strerror or e}",
                 hint="nothing was committed; make room or mend the disk, and apply the same change again",
             ) from e
+
+
+def _kept_as(fact: dict[str, Any] | None) -> Keep | None:
+    return None if fact is None else Keep(**asked_to_keep(fact))
 
 
 def asked_to_keep(asked: dict[str, Any]) -> dict[str, Any]:

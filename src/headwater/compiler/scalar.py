@@ -247,6 +247,11 @@ def _products(types: Types, r: KeyType, trees: list[Tree]) -> bool:
     return _alike(types, r, trees) and ty.is_numeric(r)
 
 
+def _apart(sql: str) -> str:
+    """What is put into a hole of a text, so that it becomes one word with nothing before it: `-` and `-1`, `r` and `'x'`."""
+    return sql if sql[:1] in "`(" or sql[:1].isalpha() else f"({sql})"
+
+
 def _quotients(types: Types, r: KeyType, trees: list[Tree]) -> bool:
     """Doubles; and decimals where 256 bits hold the quotient and one digit more than the result has.
 
@@ -415,7 +420,7 @@ class _Writer:
         if name == "cast":
             return parts[0].cast(r)
         if name.startswith(SPARK_TEXT):
-            sql = name.removeprefix(SPARK_TEXT).format(*(p.sql for p in parts))
+            sql = name.removeprefix(SPARK_TEXT).format(*(_apart(p.sql) for p in parts))
             known = name == CARDINALITY and parts[0].tree is not None
             tree = ["cardinality", str(r), parts[0].tree] if known else None
             return _Part(f"({sql})", r, tree)

@@ -7,6 +7,7 @@ until `written` puts them into one file, so that a small increment makes one fil
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -32,6 +33,8 @@ from headwater.state.run import (
 )
 from headwater.state.store import DATA
 
+T = TypeVar("T")
+
 
 class Overlay(Runs):
     """Runs on disk, and some that are in memory only."""
@@ -43,8 +46,15 @@ class Overlay(Runs):
 
     def open(self, ref: RunRef) -> Run:
         run = self.memory.get(ref.file)
+        return self._told(self.below.open, ref) if run is None else run
+
+    def look(self, ref: RunRef) -> None:
+        if ref.file not in self.memory:
+            self._told(self.below.look, ref)
+
+    def _told(self, act: Callable[[RunRef], T], ref: RunRef) -> T:
         try:
-            return self.below.open(ref) if run is None else run
+            return act(ref)
         except OSError as e:
             raise StateError(
                 f"{self.folder}/{ref.file} could not be read: {e.strerror or e}",

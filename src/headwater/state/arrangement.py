@@ -134,6 +134,7 @@ class Arrangement:
         for ref in self.refs:
             some = _within(h, order, ref)
             if len(some) == 0:
+                self.runs.look(ref)
                 continue
             probes, table = self._matches(self.open(ref), h, some, names, wanted, share, most)
             if len(probes):
@@ -207,6 +208,8 @@ class Arrangement:
             if len(some):
                 _, counts = self.open(ref).hashes.ranges(h[some])
                 out[some] += counts
+            else:
+                self.runs.look(ref)
         return out
 
     def size(self, low: int = LEAST, high: int = MOST) -> int:

@@ -61,8 +61,8 @@ class Collector:
         self.damage: DamagedState | None = None
         self._left = {n for n in files.names(data) if is_data_file(n)} - head.files
         self._temporary = [
-            f"{folder}/{n}"
-            for folder in (data, FOLDER, FLOORS)
+            f"{folder}/{n}".removeprefix("/")
+            for folder in (data, FOLDER, FLOORS, "")
             for n in files.names(folder)
             if is_temporary(n)
         ]
@@ -106,7 +106,8 @@ class Collector:
         if first == 0:
             return []
         self.log.raise_floor(first)
-        ready = sorted(f for f, end in self.ends.items() if end <= first)
+        known = list(self.ends.items())  # at once: a commit may add to them meanwhile
+        ready = sorted(f for f, end in known if end <= first)
         if keep.grace > 0 and ready:
             now = self.files.now()
             ready = [f for f in ready if now - self._seen.setdefault(f, now) >= keep.grace * 60]

@@ -20,8 +20,9 @@ import threading
 import uuid
 import weakref
 from dataclasses import dataclass
+from queue import Empty, SimpleQueue
 
-from headwater.errors import DamagedState, LeaseLost, WriterBusy
+from headwater.errors import DamagedState, LeaseLost, StateError, WriterBusy
 from headwater.state.files import FileSystem, is_temporary
 
 FOLDER = "lease"
@@ -45,11 +46,19 @@ class Lease:
     def __init__(self, files: FileSystem, holder: Holder, taken_over: bool, time_to_live: float):
         self.files, self.holder, self.taken_over = files, holder, taken_over
         self._beats = 0
-        self._stop = threading.Event()
+        self._stopped = False
+        self._wake: SimpleQueue[None] = SimpleQueue()
         if time_to_live > 0:
             # The thread does not keep the lease alive: one that nobody has any more stops by itself.
-            given = weakref.ref(self), self._stop, time_to_live / 3
-            threading.Thread(target=_live, args=given, daemon=True).start()
+            given = weakref.ref(self), self._wake, time_to_live / 3
+            try:
+                threading.Thread(target=_live, args=given, daemon=True).start()
+            except RuntimeError as e:  # no more are to be had
+                self.withdraw()
+                raise StateError(
+                    f"the right to write cannot be held: {e}",
+                    hint="nothing was committed; end some threads, and do the same again",
+                ) from e
 
     def check(self) -> None:
         """Raises `LeaseLost` if another writer has taken over, the lease was released, or this is another process."""
@@ -59,13 +68,18 @@ class Lease:
                 hint="open the database again in this process, once the other has closed it",
             )
         if max(_numbers(self.files), default=0) != self.holder.epoch:
-            self._stop.set()
+            self._stop()
             raise LeaseLost(
                 "another writer has taken over this database",
                 hint="close it, and open it again to go on from the newest version",
             )
-        if self._stop.is_set():
+        if self._stopped:
             raise LeaseLost("this writer is closed", hint="open another one")
+
+    def _stop(self) -> None:
+        """No beats from now on; by a queue, for a signal can leave the lock of an `Event` locked for ever."""
+        self._stopped = True
+        self._wake.put(None)
 
     def beat(self) -> None:
         """Shows life, and forgets the beat before."""
@@ -75,19 +89,22 @@ class Lease:
 
     def release(self) -> None:
         """Lets the next writer in at once."""
-        self._stop.set()
+        self._stop()
         if self.holder.pid == os.getpid():
             self.files.put_if_absent(f"{_path(self.holder.epoch)}.released", b"")
 
     def withdraw(self) -> None:
         """Gives up a takeover that could not be fenced: the lease is as it was before."""
-        self._stop.set()
+        self._stop()
         with contextlib.suppress(OSError):
             self.files.delete(f"{_path(self.holder.epoch)}.json")
 
 
-def _live(held: weakref.ref[Lease], stop: threading.Event, seconds: float) -> None:
-    while not stop.wait(seconds):
+def _live(held: weakref.ref[Lease], wake: SimpleQueue[None], seconds: float) -> None:
+    while True:
+        with contextlib.suppress(Empty):
+            wake.get(timeout=seconds)
+            return
         lease = held()
         if lease is None:
             return
@@ -182,8 +199,10 @@ def _released(files: FileSystem, epoch: int) -> bool:
 
 def _alive(pid: int) -> bool:
     try:
+        if pid <= 0:  # no process has such a number: it would mean several
+            return False
         os.kill(pid, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):
         return False
     except PermissionError:
         return True

@@ -29,7 +29,7 @@ import pyarrow as pa
 
 from headwater.errors import DamagedState, VersionGone
 from headwater.state.files import NO_FILE, FileSystem, is_temporary
-from headwater.state.run import ROUNDS, MapSpec, Order, RunRef, is_data_file
+from headwater.state.run import LEAST, MOST, ROUNDS, MapSpec, Order, RunRef, is_data_file
 
 FOLDER, FLOORS = "log", "floor"
 CHECKPOINT = 16
@@ -37,6 +37,8 @@ CHECKPOINT = 16
 _RECORD, _FLOOR = re.compile(r"\d{20}\.json"), re.compile(r"\d{20}")
 _MISSING = 10_000
 """With so many records missing the number of the last is no number of a version."""
+_LATEST = 1 << 37
+"""A time, in seconds, that no record is written at."""
 _OLD_STEPS = 1000
 """In the first format a run's generation was its version times this, plus the round."""
 T = TypeVar("T")
@@ -84,13 +86,15 @@ class Change:
             seal ^= _seal_of(name, spec, ())
         for name, gone in self.removed.items():
             spec, runs = maps[name]
+            if not set(gone) <= set(runs):
+                raise ValueError(f"runs are taken from the map `{name}` that it does not have")
             places = {(r.file, r.offset) for r in gone}
             kept = tuple(r for r in runs if (r.file, r.offset) not in places)
             seal ^= _seal_of(name, None, [r for r in runs if (r.file, r.offset) in places])
             maps[name] = spec, kept
         for name, new in self.added.items():
             spec, runs = maps[name]
-            maps[name] = spec, (*runs, *new)
+            maps[name] = spec, _different(name, (*runs, *new))
             seal ^= _seal_of(name, None, new)
         facts = dict(old.facts)
         for key, value in self.facts.items():
@@ -100,6 +104,12 @@ class Change:
                 facts[key] = value
                 seal ^= _digest("fact", key, value)
         return Version(number, time, note, maps, facts, seal, mark)
+
+
+def _different(name: str, runs: tuple[RunRef, ...]) -> tuple[RunRef, ...]:
+    if len({(r.file, r.offset) for r in runs}) < len(runs):
+        raise ValueError(f"the map `{name}` has a run twice")
+    return runs
 
 
 def _seal_of(name: str, spec: MapSpec | None, runs: Any) -> int:
@@ -126,6 +136,12 @@ def seal_of(version: Version) -> int:
     for key, value in version.facts.items():
         seal ^= _digest("fact", key, value)
     return seal
+
+
+def seal_text(version: Version) -> str:
+    """The seal as a record has it: of what the version has, and of what is said of the version itself."""
+    about = version.number, version.time, version.note, version.mark
+    return f"{version.seal ^ _digest('version', *about):016x}"
 
 
 class Log:
@@ -277,6 +293,10 @@ class Log:
         record = _well_formed(path, lambda: json.loads(body))
         if not isinstance(record, dict) or record.get("version") != number:
             raise DamagedState(path, f"it is not the record of version {number}")
+        time, note = record.get("time"), record.get("note")
+        dated = isinstance(time, (int, float)) and 0 <= time < _LATEST
+        if not isinstance(note, dict) or not dated:
+            raise DamagedState(path, "it does not say when it was written, and what for")
         # Records of the first format have no mark of their own: their bytes tell them apart.
         return {"mark": f"{zlib.crc32(body):08x}", "seal": None, **record}
 
@@ -289,7 +309,7 @@ class Log:
         mark = uuid.uuid4().hex
         new = change.applied(old, old.number + 1, self.files.now(), note, mark)
         record: dict[str, Any] = {"version": new.number, "time": new.time, "note": note}
-        record |= {"mark": mark, "seal": f"{new.seal:016x}"}
+        record |= {"mark": mark, "seal": seal_text(new)}
         if new.number % CHECKPOINT == 1:
             record["checkpoint"] = {
                 "maps": {
@@ -358,14 +378,14 @@ def _well_formed(path: str, read: Callable[[], T]) -> T:
 def _sealed(number: int, record: dict[str, Any], read: Callable[[], Version]) -> Version:
     """A version that has what its seal says."""
     version = _well_formed(path_of(number), read)
-    if record["seal"] is not None and record["seal"] != f"{version.seal:016x}":
+    if record["seal"] is not None and record["seal"] != seal_text(version):
         raise DamagedState(path_of(number), "its seal is not that of what it says")
     return version
 
 
 def _version(number: int, record: dict[str, Any]) -> Version:
     maps = {
-        n: (_spec_of(n, spec), tuple(map(_ref, runs)))
+        n: (_spec_of(n, spec), _different(n, tuple(map(_ref, runs))))
         for n, (spec, runs) in record["checkpoint"]["maps"].items()
     }
     facts = dict(record["checkpoint"]["facts"])
@@ -386,6 +406,8 @@ def _ref(data: dict[str, Any]) -> RunRef:
         raise ValueError(f"the run in {ref.file} is not given by whole numbers")
     if min(ref.offset, ref.size, ref.rows, ref.version) < 0:
         raise ValueError(f"the run in {ref.file} has a number below zero")
+    if not LEAST <= ref.low <= ref.high < MOST:
+        raise ValueError(f"the run in {ref.file} has no range of hashes")
     return ref
 
 

@@ -80,11 +80,12 @@ def _part(
     whether there is more of it. Groups are in the order of their hashes, as they are in the runs.
     """
     spec = arrangement.spec
-    found = [
-        _near(arrangement.open(ref), spec, h, wanted, reach, backwards)
-        for ref in arrangement.refs
-        if ref.low <= h[-1] and ref.high >= h[0]
-    ]
+    found = []
+    for ref in arrangement.refs:
+        if ref.low > h[-1] or ref.high < h[0]:
+            arrangement.runs.look(ref)
+            continue
+        found.append(_near(arrangement.open(ref), spec, h, wanted, reach, backwards))
     found = [f for f in found if len(f[0])]
     more = np.zeros(len(h), np.bool_)
     if not found:

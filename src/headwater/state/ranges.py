@@ -95,6 +95,7 @@ def _spans(
     spans = []
     for ref in arrangement.refs:
         if not len(h) or ref.low > h.max() or ref.high < h.min():
+            arrangement.runs.look(ref)
             continue
         run = arrangement.open(ref)
         starts, counts = (a[back] for a in run.hashes.ranges(h[by_hash]))

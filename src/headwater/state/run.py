@@ -241,10 +241,17 @@ class Runs:
     def open(self, ref: RunRef) -> Run:
         """A run, compared with what its reference says when it is first opened."""
         file = self._file(ref.file)
+        if ref.size <= CHECKED and ref not in file.sound:
+            self._compare(file, ref)
+        return self._known(file, ref)
+
+    def look(self, ref: RunRef) -> None:
+        """A run is passed over for the hashes that its reference says: whether it has those, without reading the rest."""
+        self._known(self._file(ref.file), ref)
+
+    def _known(self, file: DataFile, ref: RunRef) -> Run:
         run = file.runs.get(ref)
         if run is None:
-            if ref.size <= CHECKED and ref not in file.sound:
-                self._compare(file, ref)
             run = file.runs[ref] = self._opened(file, ref)
         return run
 

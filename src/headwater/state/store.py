@@ -87,6 +87,12 @@ class VersionRuns(Runs):
         except DamagedState as e:
             raise self._told(e, ref) from e
 
+    def look(self, ref: RunRef) -> None:
+        try:
+            self.below.look(ref)
+        except DamagedState as e:
+            raise self._told(e, ref) from e
+
     def verify(self, ref: RunRef) -> None:
         try:
             self.below.verify(ref)

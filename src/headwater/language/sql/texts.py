@@ -9,6 +9,7 @@ reads a table that is not a view's input, or has a meaning that Spark puts in th
 from __future__ import annotations
 
 import re
+import string
 from collections.abc import Iterator
 
 from headwater.errors import NotIncremental
@@ -25,32 +26,79 @@ _WORDS = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 """Words as Spark's lexer has them; what is none of these does not belong into an expression."""
+_HOLE = "`_0`"
 _IN_QUERIES = {"select", "values", "table", "using", "tablesample", "lateral"}
 """Words that only queries have: in an expression they begin a subquery, or name a table or a program."""
 _BEGINS_QUERY = {"from", "with", "map", "reduce"}
 """Words that begin a query where they stand first in brackets, and no function's name."""
 
 
-def check_template(template: str) -> None:
-    """Raises unless a template is an expression that may be defined: no subquery, no comment, no function that runs code."""
-    try:
-        text = template.format(*(f"_{i}" for i in range(1000)))
-    except (ValueError, IndexError, KeyError, AttributeError) as e:
-        raise _refused(template, "its holes are not those of a template") from e
-    words = list(_words(text))
+_GLUED = re.compile(r"[\w'\"`$]")
+"""What next to a hole would become one word with what is put into it."""
+_CLOSED_BY = {"(": ")", "[": "]", "{": "}"}
+
+
+def check_template(template: str, holes: int = 1000) -> None:
+    """Raises unless a template is an expression that may be defined: no subquery, no comment, no function that runs code.
+
+    A hole is `{0}` and nothing else, below so many, and a word of its own: whatever is put there, the words around it
+    stay what they are. Brackets are closed, so that it stays inside of those that are put around it.
+    """
+    words = list(_words(_with_holes(template, holes)))
+    if [w for _, w in words].count(_HOLE) != _with_holes(template, holes).count(_HOLE):
+        raise _refused(template, "a hole is in a text or a name")
+    open_ = []
     for i, (kind, word) in enumerate(words):
         before = words[i - 1][1] if i else ""
         after = words[i + 1][1] if i + 1 < len(words) else ""
         if kind == "comment":
             raise _refused(template, "it has a comment")
+        if kind == "sign" and word in _CLOSED_BY:
+            open_.append(_CLOSED_BY[word])
+        elif kind == "sign" and word in ")]}" and (not open_ or open_.pop() != word):
+            raise _refused(template, "its brackets are not closed as they are opened")
         if kind == "word":
-            low = word.lower()
+            low = folded(word)
             begins = low in _BEGINS_QUERY and before == "(" and after != "("
+            begins = begins or (low == "from" and not open_)
             if low in _IN_QUERIES or begins:
                 raise _refused(template, f"`{word}` belongs to a query")
             _check_word(template, low, after, words[i + 2][1] if i + 2 < len(words) else "")
         if kind == "quoted" and after == "(":
             raise _refused(template, f"{word} is called, and a function's name has no quotes")
+    if open_:
+        raise _refused(template, "its brackets are not closed as they are opened")
+
+
+def _with_holes(template: str, holes: int) -> str:
+    """A template with the same name in all holes."""
+    try:
+        parts = list(string.Formatter().parse(template))
+    except ValueError as e:
+        raise _refused(template, "its holes are not those of a template") from e
+    out = ""
+    for literal, name, how, conversion in parts:
+        if out.endswith(_HOLE) and _GLUED.match(literal):
+            raise _refused(template, "a hole is a part of a word")
+        out += literal
+        if name is None:
+            continue
+        whole = re.fullmatch(r"[0-9]{1,3}", name) and not how and conversion is None
+        if not whole or int(name) >= holes or out.endswith(_HOLE) or _GLUED.match(out[-1:]):
+            raise _refused(template, "its holes are not those of a template")
+        out += _HOLE
+    return out
+
+
+def check_called(name: str) -> None:
+    """Raises where a function that is called by its name runs code."""
+    if folded(name) in RUNS_CODE:
+        raise _refused(name, f"`{name}` runs code")
+
+
+def folded(word: str) -> str:
+    """A word as Spark compares it with its own: it reads letters as their capitals, `ı` as I and `ſ` as S too."""
+    return "".join(c.upper() if len(c.upper()) == 1 else c for c in word).lower()
 
 
 def check_query(text: str) -> None:
@@ -62,12 +110,13 @@ def check_query(text: str) -> None:
     for i, (kind, word) in enumerate(words):
         after = words[i + 1][1] if i + 1 < len(words) else ""
         if kind == "word":
-            low = word.lower()
+            low = folded(word)
             if low in RUNS_CODE and after == "(":
                 raise _refused(text, f"`{word}` runs code")
             if low == "identifier" and after == "(":
                 raise _refused(text, "a name is computed in it")
-            if low in ("transform", "map", "reduce") and after != "(":
+            program = low == "using" and i + 1 < len(words) and words[i + 1][0] == "text"
+            if program or (low in ("transform", "map", "reduce") and after != "("):
                 raise _refused(text, f"`{word}` runs a program")
         if kind == "quoted" and after == "(":
             raise _refused(text, f"{word} is called, and a function's name has no quotes")
