@@ -159,9 +159,9 @@ class Database(Writable):
         made = SourceDef(
             name, ddl_of(row), keys, static, retain, strict, path, format, dict(options or {})
         )
-        self._check_columns(name, row, keys, strict)
         if self.catalog.sources.get(name) == made:
             return Source(self, name)
+        self._check_columns(name, row, keys, strict, retain)
         with self._locked():
             self._writing()
             if self.catalog.sources.get(name) == made:
@@ -186,12 +186,18 @@ class Database(Writable):
             )
 
     def _check_columns(
-        self, name: str, row: RecordType, key: tuple[str, ...], strict: bool
+        self, name: str, row: RecordType, key: tuple[str, ...], strict: bool, retain: bool
     ) -> None:
         if not row.fields:
             raise QueryError(f"the source `{name}` has no columns", hint=EXAMPLE)
         _check_reserved(row)
-        if len(source_parts(name, row, key)) > 1 and not strict:  # says what is wrong with the key
+        nested = len(source_parts(name, row, key)) > 1  # says what is wrong with the key
+        if key and not nested and not retain:
+            raise QueryError(
+                f"`{name}` has a key and keeps no copy of its rows, so that nobody can tell whether a key is there once",
+                hint="leave retain=False out, or the key",
+            )
+        if nested and not strict:
             raise QueryError(
                 f"`{name}` has arrays with owners, and is not strict",
                 hint="a deletion of a row that is not there could take inner rows of another: leave strict=False out",

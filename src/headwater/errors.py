@@ -184,6 +184,10 @@ class MissingOwner(BadChange):
     """Inner rows without the row that they belong to, or whose array is NULL; which, and what to do."""
 
 
+class KeyConflict(BadChange, LabelConflict):
+    """Rows whose key is NULL, or would be there more than once; the key, and the rows that have it."""
+
+
 class NotRetained(HeadwaterError):
     """A check, recomputation or late view that needs the rows of a source declared with `retain=False`."""
 

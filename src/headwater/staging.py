@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from headwater.catalog import Catalog, SourceDef
 from headwater.engine.deletes import checked_deletes
+from headwater.engine.once import check_keys
 from headwater.engine.owners import Owners, apart
 from headwater.engine.pieces import whole
 from headwater.engine.session import Session
@@ -61,7 +62,7 @@ def _changing(catalog: Catalog, name: str) -> SourceDef:
 def checked_change(
     catalog: Catalog, root: Path, staged: dict[str, Change], working: Working
 ) -> dict[str, int]:
-    """Checks deletions and owners; how many deletions were ignored, which `staged` is then without."""
+    """Checks deletions, keys and owners; how many deletions were ignored, which `staged` is then without."""
     ignored: dict[str, int] = {}
     tables: dict[str, pa.Table] = {}
     for n, change in staged.items():
@@ -77,4 +78,7 @@ def checked_change(
         mine = {n: t for n, t in tables.items() if n in source.maps}
         if source.nested and mine:
             Owners(source.parts, mine, source.maps, source.keys, working).check()
+        elif source.key and mine:
+            (kept,) = source.maps.values()
+            check_keys(source.name, source.parts[0].key, kept, mine[source.name], working)
     return ignored
