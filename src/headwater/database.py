@@ -54,13 +54,14 @@ from headwater.errors import (
     NotIncremental,
     QueryError,
 )
+from headwater.feeds import REBUILD
 from headwater.handles import Commit, Source, ViewHandle
 from headwater.ids import Id, applied, as_note, checked_id, noted
 from headwater.language.comprehension import Query
 from headwater.language.functions import DEFINED
 from headwater.language.schema import EXAMPLE, columns
 from headwater.language.sql.places import placed
-from headwater.reading import REBUILD, read_query
+from headwater.reading import read_query
 from headwater.staging import checked_change, staged_change
 from headwater.state.run import column
 from headwater.state.store import Commit as StoreCommit

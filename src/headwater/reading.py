@@ -6,23 +6,22 @@ was dropped, and a reader goes on undisturbed while a writer commits.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from headwater import feeds
 from headwater.calculus.check import type_of
 from headwater.calculus.terms import Box, Each, Node, Num, Record, Sng, Term, Var, relations
 from headwater.calculus.text import show as text_of
 from headwater.calculus.types import INT, MapType, RecordType
 from headwater.catalog import DATABASE, Catalog, SourceDef, ViewDef
-from headwater.compiler.program import WEIGHT, Part, Program, View
+from headwater.compiler.program import WEIGHT, Part, View
 from headwater.compiler.strata import Compiler
 from headwater.drawing import Explanation
 from headwater.engine import nested, read
@@ -52,6 +51,7 @@ from headwater.errors import (
     VersionGone,
 )
 from headwater.explain import explain_can, explain_view
+from headwater.feeds import Held, Seen, Step, steps
 from headwater.handles import as_cdc
 from headwater.language.comprehension import Query
 from headwater.language.sql import read_sql
@@ -63,26 +63,8 @@ from headwater.state.store import Snapshot, Store
 
 ASKED = "(the query)"
 """What a query is called that is only asked about."""
-REBUILD = "rebuild"
-"""What a version is noted as that computed all views again."""
 READ_HERE = 1_000_000
 """Views of so many entries are read in this process."""
-
-
-@dataclass(frozen=True)
-class Step:
-    """A version of a view to read the changes of; `before` is None where the view was new."""
-
-    version: int
-    program: Program
-    view: View
-    before: Working | None
-    now: Working
-
-    @cached_property
-    def moved(self) -> list[nested.Moved]:
-        """What changed of the parts of a nested view."""
-        return read.changed_parts(self.view, self.before, self.now, self.version)
 
 
 @dataclass(frozen=True)
@@ -266,48 +248,28 @@ class Readable:
         last = known.version if until is None else until
         if since > last or since < 0:
             raise StateError(f"there is no version {since}", hint=f"the newest is {last}")
-        tables: list[pa.Table] = []
-        for step in self._steps(name, since, last):
-            if step.view.parts:
-                tables.append(nested.told(step.view, [m.rows for m in step.moved], step.version))
-                continue
-            found = read.changed(
-                step.program, step.view, step.before, step.now, step.version, self.session.evaluate
-            )
-            numbers = pa.repeat(pa.scalar(step.version, pa.int64()), found.num_rows)
-            tables.append(found.append_column("_version", numbers))
+        scalars = self.session.evaluate
+        tables = feeds.told(name, since, self._steps(name, since, last), scalars)
         if not tables:
             view = self._view_at(known, name, known.version)
             if view.parts:
                 return nested.told_schema(view).empty_table()
             schema = read.row_schema(view)
             return schema.append(pa.field("_version", pa.int64())).empty_table()
-        other = [t for t in tables if t.schema != tables[-1].schema]
-        if other:
-            raise QueryError(
-                f"`{name}` was defined anew with other columns since version {since}",
-                hint="ask for the changes since then, or until then",
-            )
         return pa.concat_tables(tables)
 
     def _steps(self, name: str, since: int, last: int) -> Iterator[Step]:
         """The versions after one that have a view and may have changed it."""
-        earlier: tuple[Snapshot, Defined] | None = None
-        with contextlib.suppress(StateError):  # it may be gone, and not be needed
-            earlier = self._at(since)
-        for version in range(since + 1, last + 1):
-            after, at = self._at(version)
-            program = at.compiler.program
-            previous, earlier = earlier, (after, at)
-            if name not in program.views:
-                continue
-            made = at.catalog.views[name].created
-            if made < version and after.version.note.get("what") == REBUILD:
-                continue  # its maps were written anew, with what they had
-            before = None
-            if made < version:
-                before = self._reading(*(previous or self._at(version - 1)))
-            yield Step(version, program, program.views[name], before, self._reading(after, at))
+
+        def see(version: int) -> Seen:
+            snapshot, at = self._at(version)
+            what, view = snapshot.version.note.get("what", ""), at.compiler.program.views.get(name)
+            if view is None:
+                return Seen(version, what, 0, None)
+            held = Held(at.compiler.program, view, self._reading(snapshot, at))
+            return Seen(version, what, at.catalog.views[name].created, held)
+
+        return steps(name, see, since, last)
 
     def changes_frame(
         self,
