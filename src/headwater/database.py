@@ -377,12 +377,15 @@ class Database(Writable):
 
     # --- changing --------------------------------------------------------------------------------------------------
 
-    def apply(self, changes: Mapping[str, Any], *, id: Id | None = None) -> Commit:
+    def apply(
+        self, changes: Mapping[str, Any], *, id: Id | None = None, cast: bool = False
+    ) -> Commit:
         """Applies changes to sources, all at once, and gives the commit; with an `id`, only the first time.
 
         An id is text, kept for as long as the version that it made can be read; or `(application, number)`, of which
         the last number of each application is kept, and whatever is not above it was applied. Once the change is
         committed nothing is raised: what went wrong after that is in the `warnings` of the commit.
+        With `cast`, text and fractions are read as the types of their columns, as Spark's CAST does in ANSI mode.
         """
         started, mark = time.perf_counter(), checked_id(id)
         with self._locked():
@@ -400,7 +403,9 @@ class Database(Writable):
             rows: dict[str, int] = {}
             try:
                 for n, given in changes.items():
-                    made, rows[n] = staged_change(self.catalog, self.session, self.path, n, given)
+                    made, rows[n] = staged_change(
+                        self.catalog, self.session, self.path, n, given, cast
+                    )
                     for relation, change in made.items():
                         staged[relation] = staged.get(relation, Change()).with_rows(change)
                 working, ignored, size = self._applied(writer, staged, rows, mark)

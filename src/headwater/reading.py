@@ -38,8 +38,8 @@ from headwater.engine.documents import (
 from headwater.engine.recompute import by_interpreter, by_spark
 from headwater.engine.session import Session, local_frame, telling
 from headwater.engine.spec import spec_of
-from headwater.engine.stage import one_value
 from headwater.engine.types import arrow_type
+from headwater.engine.values import one_value
 from headwater.engine.working import Working
 from headwater.errors import (
     DamagedState,

@@ -19,7 +19,7 @@ from headwater.errors import BadChange, UnknownName
 
 
 def staged_change(
-    catalog: Catalog, session: Session, root: Path, name: str, given: Any
+    catalog: Catalog, session: Session, root: Path, name: str, given: Any, cast: bool
 ) -> tuple[dict[str, Change], int]:
     """The changes of relations that a change of a source is, or of an array in its rows; and how many rows it has."""
     source = _changing(catalog, name)
@@ -31,7 +31,7 @@ def staged_change(
         )
     number = [p.name.lower() for p in source.parts].index(name.lower())
     row = source.parts[number].given if source.nested else source.row
-    staged = stage(name, row, given, root, session.counts, session.zone)
+    staged = stage(name, row, given, root, session.counts, session.zone, cast)
     if not source.nested:
         return {source.name: staged}, staged.rows
     try:
