@@ -14,11 +14,19 @@ from zoneinfo import ZoneInfo
 import pandas as pd
 import pyarrow as pa
 import pytest
+from pyspark.sql.types import LongType, StructField, StructType, VarcharType
 
 import headwater as hw
 from headwater.engine.casts import cast_value
 from headwater.engine.values import one_value
-from headwater.errors import BadChange, HeadwaterError, KeyConflict, QueryError
+from headwater.errors import (
+    BadChange,
+    HeadwaterError,
+    KeyConflict,
+    NameTaken,
+    ParseError,
+    QueryError,
+)
 from headwater.language.schema import columns
 from spark_session import session
 
@@ -380,3 +388,116 @@ def test_cast_is_what_spark_does(tmp_path: Path) -> None:
 
 def db_zone(spark: Any) -> str:
     return str(spark.conf.get("spark.sql.session.timeZone"))
+
+
+# --- what a schema says ----------------------------------------------------------------------------------------------
+
+STRUCT = StructType(
+    [
+        StructField("id", LongType(), False),
+        StructField("item", VarcharType(3)),
+        StructField("inner", StructType([StructField("x", LongType(), False)])),
+    ]
+)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    ["id BIGINT NOT NULL, item VARCHAR(3), inner STRUCT<x: BIGINT NOT NULL>", STRUCT],
+    ids=["ddl", "struct"],
+)
+def test_limits_of_a_schema_are_kept_and_enforced(tmp_path: Path, schema: Any) -> None:
+    """NOT NULL and VARCHAR(n), also inside of a column, and after the database was opened again."""
+    with hw.open(tmp_path / "db") as made:
+        made.source("s", schema)
+        made.apply({"s": [(1, "abc", None), (2, None, {"x": 1})]})
+    with hw.open(tmp_path / "db") as db:
+        assert "`id` bigint NOT NULL" in db.catalog.sources["s"].ddl
+        assert "varchar(3)" in db.catalog.sources["s"].ddl
+        refused(db, {"s": [(3, "a", None), (None, "b", None)]}, "row 2", "`id`", kind=BadChange)
+        refused(db, {"s": [(3, "äbcd", None)]}, "'äbcd' has 4 characters", kind=BadChange)
+        refused(db, {"s": [(3, "a", {"x": None})]}, "`inner.x`", kind=BadChange)
+        frame = pd.DataFrame({"id": [4, None], "item": ["x", "y"], "inner": [None, None]})
+        refused(db, {"s": frame}, "row 2", "`id`", kind=BadChange)
+        version = db.version
+        db.source("s", schema)  # the same again
+        assert db.version == version
+
+
+def test_limits_of_inner_rows(db: hw.Database) -> None:
+    inner = "items ARRAY<STRUCT<name: VARCHAR(2), n: INT NOT NULL>>, tags ARRAY<VARCHAR(2)>"
+    db.source("c", f"id BIGINT, {inner}", key="id")
+    row = {"id": 1, "items": [{"name": "ab", "n": 1}], "tags": ["ab"]}
+    db.apply({"c": [row]})
+    long = {"id": 2, "items": [{"name": "abc", "n": 1}], "tags": []}
+    refused(db, {"c": [long]}, "`items.name` is VARCHAR(2)", kind=BadChange)
+    refused(db, {"c": [{"id": 2, "items": [], "tags": ["abc"]}]}, "`tags`", kind=BadChange)
+    deep = {"id": 1, "name": "x", "n": None}
+    refused(db, {"c.items": [deep]}, "row 1 of the change of `c.items`", "`n`", kind=BadChange)
+    refused(db, {"c.tags": [{"id": 1, "value": "abc"}]}, "VARCHAR(2)", kind=BadChange)
+
+
+@pytest.mark.parametrize(
+    "schema", ["id BIGINT PRIMARY KEY, v INT", "id BIGINT, v INT, PRIMARY KEY (id)"]
+)
+def test_a_primary_key_is_the_key(db: hw.Database, schema: str) -> None:
+    db.source("s", schema)
+    assert db.catalog.sources["s"].key == ("id",)
+    db.apply({"s": [(1, 2)]})
+    refused(db, {"s": [(1, 3)]}, "id=1", kind=KeyConflict)
+    with pytest.raises(QueryError, match="say it once"):
+        db.source("t", schema, key="v")
+
+
+@pytest.mark.parametrize(
+    ("schema", "named"),
+    [
+        ("id INT DEFAULT 5", "DEFAULT 5"),
+        ("id CHAR(3)", "CHAR(3)"),
+        ("id INT UNIQUE", "UNIQUE"),
+        ("id INT, CHECK (id > 3)", "CHECK"),
+        ("id INT, FOREIGN KEY (id) REFERENCES t (a)", "FOREIGN KEY"),
+        ("id INT, b INT GENERATED ALWAYS AS (id + 1)", "GENERATED"),
+        ("a INT PRIMARY KEY, b INT PRIMARY KEY", "two primary keys"),
+        ("a DECIMAL(50,2)", "DECIMAL(50,2)"),
+    ],
+)
+def test_what_a_schema_says_is_enforced_or_refused(
+    db: hw.Database, schema: str, named: str
+) -> None:
+    with pytest.raises(ParseError) as caught:
+        db.source("s", schema)
+    assert named in str(caught.value)
+
+
+def test_limits_of_rows_that_are_there(db: hw.Database) -> None:
+    """Declared again with other limits, a source keeps its rows, which must keep them."""
+    db.source("s", "id BIGINT, v STRING")  # as an older version stored it, whatever was said
+    db.apply({"s": [(1, "abc"), (None, "d")]})
+    with pytest.raises(BadChange, match="NOT NULL"):
+        db.source("s", "id BIGINT NOT NULL, v STRING")
+    db.apply({"s": hw.Delta(deletes=[(None, "d")])})
+    db.source("s", "id BIGINT NOT NULL, v VARCHAR(3)")
+    refused(db, {"s": [(None, "x")]}, "`id`", kind=BadChange)
+    with pytest.raises(NameTaken):
+        db.source("s", "id INT, v STRING")
+
+
+def test_where_rows_come_from_is_refused(db: hw.Database) -> None:
+    """Nothing reads directories, so nothing that names one is taken."""
+    for said in ({"path": "x"}, {"format": "csv"}, {"options": {"header": "true"}}):
+        with pytest.raises(QueryError, match=r"spark\.read"):
+            db.source("s", "id BIGINT", **said)  # type: ignore[arg-type]
+    assert db.sources == []
+
+
+def test_an_older_database_that_names_a_directory_opens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as older, hw.open(tmp_path / "db") as made:
+        older.setattr("headwater.database._refuse_files", lambda **_: None)
+        made.source("s", "id BIGINT", path="x", format="csv")
+    with hw.open(tmp_path / "db") as db:
+        db.source("s", "id BIGINT", path="x", format="csv")
+        db.apply({"s": [(1,)]})
+        assert rows(db, "s") == [(1,)]

@@ -21,8 +21,9 @@ from headwater.compiler.program import Map
 from headwater.compiler.sources import SourcePart, owned_by, rows_of, source_parts
 from headwater.compiler.strata import Compiler
 from headwater.errors import DamagedState, StateError
+from headwater.language.declared import Limit, declared
 from headwater.language.functions import DEFINED
-from headwater.language.schema import columns, sql_name
+from headwater.language.schema import columns
 from headwater.language.sql import tables_named
 from headwater.language.sql.texts import check_template
 from headwater.rules.opening import as_lists
@@ -51,6 +52,11 @@ class SourceDef:
     @cached_property
     def row(self) -> RecordType:
         return columns(self.ddl)
+
+    @cached_property
+    def limits(self) -> tuple[Limit, ...]:
+        """What holds of its columns."""
+        return declared(self.ddl).limits
 
     @property
     def type(self) -> MapType:
@@ -240,11 +246,6 @@ def _selected(name: str, row: RecordType, names: Sequence[str]) -> Term:
     x = Var("x0", row)
     cells = Record(tuple((n, Field(x, n)) for n in names))
     return For(x, Rel(name, bag(row)), Sng(cells, Num(1, INT)))
-
-
-def ddl_of(row: RecordType) -> str:
-    """A row type as DDL."""
-    return ", ".join(f"`{n}` {sql_name(t)}" for n, t in row.fields)
 
 
 def facts_of(item: SourceDef | ViewDef) -> tuple[str, dict[str, Any]]:

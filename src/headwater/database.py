@@ -30,7 +30,6 @@ from headwater.catalog import (
     ViewDef,
     check_functions,
     check_texts,
-    ddl_of,
     facts_of,
     functions_of,
     text_of,
@@ -43,6 +42,7 @@ from headwater.engine import read
 from headwater.engine.answers import consolidated, merge
 from headwater.engine.backfill import Backfill
 from headwater.engine.increment import Increment
+from headwater.engine.limits import check_limits
 from headwater.engine.session import Counts, Session
 from headwater.engine.spec import spec_of
 from headwater.engine.stage import Change
@@ -58,8 +58,9 @@ from headwater.feeds import REBUILD
 from headwater.handles import Commit, Source, ViewHandle
 from headwater.ids import Id, applied, as_note, checked_id, noted
 from headwater.language.comprehension import Query
+from headwater.language.declared import ddl_of, ddl_of_struct, declared
 from headwater.language.functions import DEFINED
-from headwater.language.schema import EXAMPLE, columns
+from headwater.language.schema import EXAMPLE
 from headwater.language.sql.places import placed
 from headwater.reading import read_query
 from headwater.staging import checked_change, staged_change
@@ -153,20 +154,34 @@ class Database(Writable):
         retain: bool = True,
         strict: bool = True,
     ) -> Source:
-        """Declares an input with its columns, as DDL or as a StructType; again with the same ones it is no change."""
-        ddl = schema if isinstance(schema, str) else _ddl(schema)
-        row = columns(ddl)
+        """Declares an input with its columns, as DDL or as a StructType; again with the same ones it is no change.
+
+        NOT NULL, VARCHAR(n) and a key, which may be said as PRIMARY KEY, are enforced. Declared again with other ones
+        of the first two, what is there is checked, and they hold from then on.
+        """
+        said = declared(schema if isinstance(schema, str) else _ddl(schema))
         keys = (key,) if isinstance(key, str) else tuple(key or ())
+        if keys and said.key and [k.lower() for k in keys] != [k.lower() for k in said.key]:
+            raise QueryError(
+                f"the key of `{name}` is {', '.join(keys)}, and its schema says PRIMARY KEY ({', '.join(said.key)})",
+                hint="say it once",
+            )
+        keys, row = keys or said.key, said.row
         made = SourceDef(
-            name, ddl_of(row), keys, static, retain, strict, path, format, dict(options or {})
+            name, said.ddl, keys, static, retain, strict, path, format, dict(options or {})
         )
         if self.catalog.sources.get(name) == made:
             return Source(self, name)
         self._check_columns(name, row, keys, strict, retain)
+        _refuse_files(path=path, format=format, options=options)
         with self._locked():
             self._writing()
-            if self.catalog.sources.get(name) == made:
+            known = self.catalog.sources.get(name)
+            if known == made:
                 return Source(self, name)  # another writer has declared it since
+            if known is not None and replace(known, ddl=made.ddl) == made and known.row == row:
+                self._limit(made)
+                return Source(self, name)
             self._check_name(name)
             catalog = Catalog({**self.catalog.sources, name: made}, self.catalog.views)
             with self._commit(f"source {name}", (catalog, catalog.compiled())) as commit:
@@ -175,6 +190,14 @@ class Database(Writable):
                     for m in made.all_maps:
                         commit.create(spec_of(m))
         return Source(self, name)
+
+    def _limit(self, made: SourceDef) -> None:
+        """Other limits for a source whose columns stay; what is there must keep them."""
+        if made.retain:
+            check_limits(made.name, made.limits, self.table(made.name))
+        catalog = Catalog({**self.catalog.sources, made.name: made}, self.catalog.views)
+        with self._commit(f"source {made.name}", (catalog, self.compiler)) as commit:
+            commit.set(*facts_of(made))
 
     def _check_name(self, name: str) -> None:
         taken = {n.lower() for n in (*self.catalog.sources, *self.catalog.views)}
@@ -510,4 +533,14 @@ def _ddl(schema: StructType) -> str:
             f"the schema is of type {type(schema).__name__}",
             hint="give it as DDL, such as 'id BIGINT, item STRING', or as a StructType",
         )
-    return ", ".join(f"`{f.name}` {f.dataType.simpleString()}" for f in schema.fields)
+    return ddl_of_struct(schema)
+
+
+def _refuse_files(**given: Any) -> None:
+    """Where a source's rows come from is not watched; what is said of that is not taken for meant."""
+    said = [n for n, v in given.items() if v]
+    if said:
+        raise QueryError(
+            f"`{said[0]}=` of a source is not read: no directory is watched yet",
+            hint="leave it out, read the files with spark.read, and apply the DataFrame",
+        )

@@ -16,6 +16,7 @@ from headwater.engine.session import Session
 from headwater.engine.stage import Change, stage
 from headwater.engine.working import Working
 from headwater.errors import BadChange, UnknownName
+from headwater.language.declared import limits_below
 
 
 def staged_change(
@@ -31,7 +32,8 @@ def staged_change(
         )
     number = [p.name.lower() for p in source.parts].index(name.lower())
     row = source.parts[number].given if source.nested else source.row
-    staged = stage(name, row, given, root, session.counts, session.zone, cast)
+    limits = limits_below(source.limits, source.parts[number].path)
+    staged = stage(name, row, given, root, session.counts, session.zone, cast, limits)
     if not source.nested:
         return {source.name: staged}, staged.rows
     try:

@@ -22,6 +22,7 @@ from pyspark.sql import DataFrame
 
 from headwater.calculus.types import KeyType, RecordType
 from headwater.compiler.program import WEIGHT
+from headwater.engine.limits import Limit, check_limits
 from headwater.engine.session import Counts, quoted, telling
 from headwater.engine.types import arrow_type, spark_type
 from headwater.engine.values import NOT_FITTING, WEIGHTS, converted, in_type, no_zone
@@ -103,6 +104,7 @@ def stage(
     counts: Counts,
     zone: str = "UTC",
     cast: bool = False,
+    limits: Sequence[Limit] = (),
 ) -> Change:
     """A change of a source, evaluated once; times of day without a zone are of the one given.
 
@@ -116,9 +118,10 @@ def stage(
         if data is None:
             continue
         if isinstance(data, DataFrame):
-            staged = _frame(name, row, data, sign, root, counts, cast)
+            staged = _frame(name, row, data, sign, root, counts, cast, limits)
         else:
             table = checked(name, row, _table(name, row, data, zone, cast), sign, zone, cast)
+            check_limits(name, limits, table)
             staged = Change.of(table)
         tables += staged.tables
         files += staged.files
@@ -297,6 +300,7 @@ def _frame(
     root: Path,
     counts: Counts,
     cast: bool,
+    limits: Sequence[Limit],
 ) -> Change:
     """A DataFrame, evaluated in one job of its own session."""
     with telling(f"reading the change of `{name}`"):
@@ -325,9 +329,12 @@ def _frame(
         rows += part["rows"]
         if part["file"] is None:
             with pa.ipc.open_stream(part["content"]) as reader:
-                tables.append(checked(name, row, reader.read_all(), sign))
+                table = checked(name, row, reader.read_all(), sign)
+            check_limits(name, limits, table)
+            tables.append(table)
         else:
             table = checked(name, row, read_file(root / part["file"]), sign)
+            check_limits(name, limits, table)
             files.append(write_file(root, table))
             (root / part["file"]).unlink(missing_ok=True)
     return Change(tuple(tables), tuple(files), rows=rows)
