@@ -159,3 +159,43 @@ def test_explain_draws(db: hw.Database) -> None:
     shown = db["a"].explain()
     html = shown._repr_html_()
     assert html.startswith("<svg") and "customer" in html and str(shown).splitlines()[0] in html
+
+
+# --- names ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_database_has_names(db: hw.Database) -> None:
+    db.view("Revenue", REVENUE)
+    assert "customer" in db and "CUSTOMER" in db and "revenue" in db
+    assert "nothing" not in db and 5 not in db
+    assert list(db) == ["customer", "orders", "lines", "Revenue"] and len(db) == 4 and db
+
+
+def test_names_have_no_case(db: hw.Database) -> None:
+    """As in SQL, upper and lower case are the same in the names of sources and views, wherever one is given."""
+    db.view("Revenue", REVENUE)
+    fill(db)
+    version = db.version
+    commit = db.apply({"ORDERS": [(14, 1)], "orders": [(15, 1)], "Lines": [(14, Decimal(1))]})
+    assert commit.rows == {"orders": 2, "lines": 1}
+    assert db["REVENUE"].name == "Revenue" and db["Orders"].name == "orders"
+    assert rows(db, "revenue") == rows(db, "Revenue") != []
+    assert db.table("ORDERS").num_rows == 6
+    assert db.changes_table("REVENUE", version) == db.changes_table("Revenue", version)
+    assert str(db.explain("rEVENUE")) == str(db.explain("Revenue"))
+    db.source("ORDERS", "id BIGINT, cust BIGINT")  # the same again
+    db.view("REVENUE", REVENUE)
+    assert db.views == ["Revenue"] and db.version == commit.version
+    db.drop("REVENUE")
+    db.view("REVENUE", REVENUE)  # by another name, and the same one
+    assert db.changes_table("revenue", commit.version).num_rows == 0
+
+
+def test_nested_names_have_no_case(tmp_path: Path) -> None:
+    with hw.open(tmp_path / "nested") as db:
+        db.source("People", "id BIGINT, Tags ARRAY<STRING>", key="id")
+        db.apply({"PEOPLE": [(1, ["a"])]})
+        commit = db.apply({"people.tags": [(1, "b")]})
+        assert commit.rows == {"People.Tags": 1}
+        assert db.lookup("people", [1]) == {"id": 1, "Tags": ["a", "b"]}
+        assert db.parts("PEOPLE").keys() == {"", "Tags"}

@@ -143,6 +143,13 @@ class Catalog:
         out.views = dict(sorted(out.views.items(), key=lambda v: v[1].place))
         return out
 
+    def named(self, name: str) -> str:
+        """A name as it was declared: upper and lower case are the same, as in SQL; one that is not there stays."""
+        if name in self.sources or name in self.views or not isinstance(name, str):
+            return name
+        low = name.lower()
+        return next((n for n in (*self.sources, *self.views) if n.lower() == low), name)
+
     def owning(self, relation: str) -> SourceDef:
         """The source that has a relation: itself, or that of the rows an array is in."""
         return self.sources[relation.partition(".")[0]]

@@ -143,7 +143,7 @@ def _show(options: argparse.Namespace, paint: Paint) -> None:
 
 def _changes(options: argparse.Namespace, paint: Paint) -> None:
     db = _opened(options.dir)
-    if options.view in db.sources:
+    if db.catalog.named(options.view) in db.sources:
         raise QueryError(
             f"`{options.view}` is a source", hint=f"views: {', '.join(db.views) or 'none'}"
         )
@@ -158,7 +158,8 @@ def _changes(options: argparse.Namespace, paint: Paint) -> None:
 
 def _key(db: Database, name: str) -> list[str]:
     """The columns that name a view's groups, so that old and new rows of a group stand together."""
-    stratum = db.compiler.program.strata.get(db.compiler.program.views[name].stratum or "")
+    view = db.compiler.program.views[db.catalog.named(name)]
+    stratum = db.compiler.program.strata.get(view.stratum or "")
     if stratum is None:
         return []
     return [n for n, c in stratum.row if c.reads and {*c.reads} <= {*stratum.group.columns}]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -132,7 +132,21 @@ class Database(Writable):
         """The names of the views."""
         return list(self.catalog.views)
 
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self.catalog.named(name) in [*self]
+
+    def __iter__(self) -> Iterator[str]:
+        """The names of sources and views."""
+        return iter([*self.catalog.sources, *self.catalog.views])
+
+    def __len__(self) -> int:
+        return len(self.catalog.sources) + len(self.catalog.views)
+
+    def __bool__(self) -> bool:
+        return True  # a database without sources is one too
+
     def __getitem__(self, name: str) -> ViewHandle | Source:
+        name = self.catalog.named(name)
         if name in self.catalog.views:
             return ViewHandle(self, name)
         if name in self.catalog.sources:
@@ -159,6 +173,8 @@ class Database(Writable):
         NOT NULL, VARCHAR(n) and a key, which may be said as PRIMARY KEY, are enforced. Declared again with other ones
         of the first two, what is there is checked, and they hold from then on.
         """
+        _check_text(name, "name of a source")
+        name = self.catalog.named(name)
         said = declared(schema if isinstance(schema, str) else _ddl(schema))
         keys = (key,) if isinstance(key, str) else tuple(key or ())
         if keys and said.key and [k.lower() for k in keys] != [k.lower() for k in said.key]:
@@ -239,6 +255,8 @@ class Database(Writable):
 
         `key` names the columns that rows of a nested view are looked up by; its first column unless it is given.
         """
+        _check_text(name, "name of a view")
+        name = self.catalog.named(name)
         if strategy not in STRATEGIES:
             raise QueryError(f"`{strategy}` is no strategy", hint=f"one of {', '.join(STRATEGIES)}")
         keys = (key,) if isinstance(key, str) else tuple(key or ())
@@ -331,6 +349,7 @@ class Database(Writable):
         """Takes away a view, or a source that no view reads, with the maps that only it needs."""
         with self._locked():
             self._writing()
+            name = self.catalog.named(name)
             if name not in self.catalog.sources and name not in self.catalog.views:
                 raise self._unknown(name)
             readers = self.catalog.readers(name)
@@ -426,9 +445,10 @@ class Database(Writable):
             rows: dict[str, int] = {}
             try:
                 for n, given in changes.items():
-                    made, rows[n] = staged_change(
+                    n, made, count = staged_change(
                         self.catalog, self.session, self.path, n, given, cast
                     )
+                    rows[n] = rows.get(n, 0) + count
                     for relation, change in made.items():
                         staged[relation] = staged.get(relation, Change()).with_rows(change)
                 working, ignored, size = self._applied(writer, staged, rows, mark)
@@ -518,6 +538,13 @@ class Database(Writable):
             sides.append(t.set_column(len(schema) - 1, WEIGHT, weights))
         change = consolidated(pa.concat_tables(sides)).rename_columns([*m.columns, "r0"])
         merge(working, [], {m.name: [change]})
+
+
+def _check_text(name: Any, what: str) -> None:
+    if not isinstance(name, str):
+        raise QueryError(
+            f"the {what} is of type {type(name).__name__}", hint="give it as text: 'orders'"
+        )
 
 
 def _check_reserved(row: RecordType) -> None:

@@ -81,7 +81,7 @@ def steps(name: str, see: Callable[[int], Seen], since: int, last: int) -> Itera
     for version in range(since + 1, last + 1):
         at = see(version)
         if at.held is None:
-            if at.what == f"drop {name}":
+            if at.what.lower() == f"drop {name}".lower():
                 dropped = (earlier or see(version - 1)).held
             earlier = at
             continue

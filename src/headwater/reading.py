@@ -146,7 +146,7 @@ class Readable:
         return Working(at.compiler.program.maps, refs, snapshot.runs)
 
     def _view_at(self, at: Defined, name: str, version: int) -> View:
-        found = at.compiler.program.views.get(name)
+        found = at.compiler.program.views.get(at.catalog.named(name))
         if found is None:
             raise UnknownName(
                 f"there is no view `{name}` at version {version}",
@@ -164,9 +164,9 @@ class Readable:
 
     def _as_view(self, at: Defined, name: str, version: int) -> View:
         """A view, or a source seen as one."""
-        source = at.catalog.sources.get(name)
+        source = at.catalog.sources.get(at.catalog.named(name))
         if source is None:
-            if name in self.catalog.sources:
+            if self.catalog.named(name) in self.catalog.sources:
                 raise UnknownName(
                     f"there is no source `{name}` at version {version}",
                     hint="it was declared later: read a newer version",
@@ -263,11 +263,12 @@ class Readable:
 
         def see(version: int) -> Seen:
             snapshot, at = self._at(version)
-            what, view = snapshot.version.note.get("what", ""), at.compiler.program.views.get(name)
+            what, mine = snapshot.version.note.get("what", ""), at.catalog.named(name)
+            view = at.compiler.program.views.get(mine)
             if view is None:
                 return Seen(version, what, 0, None)
             held = Held(at.compiler.program, view, self._reading(snapshot, at))
-            return Seen(version, what, at.catalog.views[name].created, held)
+            return Seen(version, what, at.catalog.views[mine].created, held)
 
         return steps(name, see, since, last)
 
@@ -359,6 +360,7 @@ class Readable:
 
     def verify(self, name: str | None = None, version: int | None = None) -> None:
         """Recomputes a view (or all) from the retained inputs and compares; `StateError` where they differ."""
+        name = None if name is None else self.catalog.named(name)
         if name in self.catalog.sources:
             raise UnknownName(
                 f"`{name}` is a source, and only views can be recomputed",
@@ -368,7 +370,8 @@ class Readable:
         for n in [name] if name is not None else self.catalog.views:
             found = read.repeated(self.table(n, version))
             expected = self.recomputed(n, version)
-            row = self._at(version)[1].catalog.views[n].type.key
+            at = self._at(version)[1].catalog
+            row = at.views[at.named(n)].type.key
             assert isinstance(row, RecordType)
             problem = differences(found, expected, row)
             if problem:
@@ -380,7 +383,7 @@ class Readable:
     def recomputed(self, name: str, version: int | None = None) -> pa.Table:
         """The answer of a view's query over the retained inputs, computed anew."""
         snapshot, at = self._at(version)
-        view = at.catalog.views.get(name)
+        view = at.catalog.views.get(at.catalog.named(name))
         if view is None:
             raise self._unknown(name)
         return self._answer(self._reading(snapshot, at), at.compiler, at.catalog, view)
@@ -425,7 +428,7 @@ class Readable:
         """How a view is kept: its strata, maps, statements, and why."""
         known = self._defined
         view = self._view_at(known, name, known.version)
-        made = known.catalog.views[name]
+        made = known.catalog.views[view.name]
         return explain_view(known.compiler, view, made.strategy, made.why)
 
     def can(self, query: str | Query | Term) -> str:
