@@ -221,7 +221,10 @@ class Catalog:
         """The views that read a source or view directly, or whose text names it: they are recomputed from that."""
         known = self.schemas()
         out = []
+        low = name.lower()
         for view in self.views.values():
+            if low not in view.term.lower() and low not in view.text.lower():
+                continue  # a term says the names of what it reads
             reads = {t.name for t in subterms(parse(view.term, known)) if isinstance(t, Rel)}
             named = tables_named(view.text) if view.language == "sql" else set()
             if name in reads or name.lower() in named:

@@ -38,6 +38,7 @@ from headwater.compiler.materialize import key_fields
 from headwater.compiler.program import WEIGHT, View
 from headwater.compiler.sources import source_parts
 from headwater.compiler.strata import STRATEGIES
+from headwater.dropping import without
 from headwater.engine import read
 from headwater.engine.answers import consolidated, merge
 from headwater.engine.backfill import Backfill
@@ -362,7 +363,11 @@ class Database(Writable):
                 {n: s for n, s in self.catalog.sources.items() if n != name},
                 {n: v for n, v in self.catalog.views.items() if n != name},
             )
-            compiler = rest.compiled()
+            sources = {m.name for s in rest.sources.values() if s.retain for m in s.all_maps}
+            compiler = None
+            if name in self.catalog.views:
+                compiler = without(self.compiler, name, sources)
+            compiler = compiler or rest.compiled()
             kept = compiler.program.maps
             with self._commit(f"drop {name}", (rest, compiler)) as commit:
                 for fact in (f"source:{name}", f"view:{name}"):

@@ -44,8 +44,8 @@ class Commit:
     @property
     def changed(self) -> dict[str, int]:
         """How many rows of each view came or went; computed when asked for."""
-        db = self.database
-        return {v: db.changes_table(v, self.version - 1, self.version).num_rows for v in db.views}
+        found: dict[str, int] = self.database.changed_rows(self.version)
+        return found
 
 
 class Source:

@@ -258,6 +258,30 @@ class Readable:
             return schema.append(pa.field("_version", pa.int64())).empty_table()
         return pa.concat_tables(tables)
 
+    def changed_rows(self, version: int) -> dict[str, int]:
+        """How many rows of each view a version changed; only views that it added something to are looked at."""
+        after, at = self._at(version)
+        now = self._reading(after, at)
+        program, what = at.compiler.program, after.version.note.get("what", "")
+        new = {
+            n
+            for n, (_, refs) in after.version.maps.items()
+            if any(r.version == version for r in refs)
+        }
+        before: Working | None = None
+        counts = dict.fromkeys(self.catalog.views, 0)
+        for name, view in program.views.items():
+            made = at.catalog.views[name].created
+            read_from = view.maps or program.strata[view.stratum or ""].maps
+            if made < version and (what == feeds.REBUILD or not new & {m.name for m in read_from}):
+                continue
+            if made < version and before is None:
+                before = self._reading(*self._at(version - 1))
+            step = Step(version, program, view, before if made < version else None, now)
+            (rows,) = feeds.told(name, version - 1, iter([step]), self.session.evaluate)
+            counts[name] = rows.num_rows
+        return {n: counts[n] for n in self.catalog.views}
+
     def _steps(self, name: str, since: int, last: int) -> Iterator[Step]:
         """The versions after one that have a view and may have changed it."""
 
