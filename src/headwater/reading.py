@@ -52,7 +52,6 @@ from headwater.errors import (
 )
 from headwater.explain import explain_can, explain_view
 from headwater.feeds import Held, Seen, Step, steps
-from headwater.handles import as_cdc
 from headwater.language.comprehension import Query
 from headwater.language.sql import read_sql
 from headwater.language.sql.opaque import Ask
@@ -311,11 +310,16 @@ class Readable:
         return self._frame(self.cdc_table(name, since, until))
 
     def cdc_table(self, name: str, since: int, until: int | None = None) -> pa.Table:
-        """The same as `changes_table` in the form `cdc`."""
+        """The same as `changes_table` in the form `cdc`: with updates where the rows of the view have a key."""
         table = self.changes_table(name, since, until)
         numbers = set(table.column("_version").to_pylist())
         times = {n: datetime.fromtimestamp(self.store.log.read(n).time, UTC) for n in numbers}
-        return as_cdc(table, times)
+        at = self._at(max(numbers))[1] if numbers else self._defined
+        view = self._view_at(at, name, at.version)
+        keys = {n: s.parts[0].key for n, s in at.catalog.sources.items() if not s.nested}
+        declared = at.catalog.views[view.name].key
+        key = feeds.row_key(at.compiler.program, view, declared, keys)
+        return feeds.as_cdc(table, times, key)
 
     @property
     def identity(self) -> str:
