@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from datetime import date, timedelta
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -291,6 +292,53 @@ def test_rows_repeat_and_share_bags(db: hw.Database, tmp_path: Path) -> None:
         copy.sync(db["v"])
         same(copy, db, "v")
     assert copy.rows().num_rows == 2
+
+
+# --- bags of bags -------------------------------------------------------------------------------------------------------
+
+
+@hw.query
+def bags_of_bags(N):
+    """Elements that are bags, beside rows with bags of their own, and inside of them."""
+    return [
+        {
+            "id": n.id,
+            "name": n.name,
+            "lines": [o.lines for o in n.orders],
+            "orders": [
+                {
+                    "order": o.order,
+                    "parts": [[x.part for x in o.lines if x.n == k.n] for k in o.lines],
+                }
+                for o in n.orders
+            ],
+            "tags": n.tags,
+        }
+        for n in N
+    ]
+
+
+COLLECTED = (
+    "SELECT id % 2 AS half, collect_list(orders) AS all, count(*) AS n FROM N GROUP BY id % 2"
+)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_documents_with_bags_of_bags_are_whole_documents(db: hw.Database, seed: int) -> None:
+    """A store that updates inside has the documents that one has to which all are given whole."""
+    shop = Shop(db, seed, "N")
+    db.view("bags", bags_of_bags)
+    db.view("collected", COLLECTED)
+    stores = {"bags": Deep(), "collected": Deep()}
+    row = {"id": 99, "name": "x", "tags": ["a"], "orders": []}
+    last = [{"N": [row]}, {"N.tags": [{"id": 99, "value": "b"}]}]  # beside them nothing is whole
+    for change in [*[shop.change] * 12, *(partial(db.apply, c) for c in last)]:
+        change()
+        for name, store in stores.items():
+            made = hw.DocumentCopy(store)
+            assert made.sync(db[name]) == db.version == made.version
+            assert canonical(store.rows()) == bag(db.table(name))
+    assert stores["bags"].calls[-1] == ("update", (99,))
 
 
 # --- files -------------------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import headwater as hw
+from headwater import feeds
 from headwater.catalog import part_map
 from headwater.errors import NotIncremental, StateError
 from headwater.explain import maps_of
@@ -159,3 +160,102 @@ def test_explain_draws(db: hw.Database) -> None:
     shown = db["a"].explain()
     html = shown._repr_html_()
     assert html.startswith("<svg") and "customer" in html and str(shown).splitlines()[0] in html
+
+
+# --- names ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_database_has_names(db: hw.Database) -> None:
+    db.view("Revenue", REVENUE)
+    assert "customer" in db and "CUSTOMER" in db and "revenue" in db
+    assert "nothing" not in db and 5 not in db
+    assert list(db) == ["customer", "orders", "lines", "Revenue"] and len(db) == 4 and db
+
+
+def test_names_have_no_case(db: hw.Database) -> None:
+    """As in SQL, upper and lower case are the same in the names of sources and views, wherever one is given."""
+    db.view("Revenue", REVENUE)
+    fill(db)
+    version = db.version
+    commit = db.apply({"ORDERS": [(14, 1)], "orders": [(15, 1)], "Lines": [(14, Decimal(1))]})
+    assert commit.rows == {"orders": 2, "lines": 1}
+    assert db["REVENUE"].name == "Revenue" and db["Orders"].name == "orders"
+    assert rows(db, "revenue") == rows(db, "Revenue") != []
+    assert db.table("ORDERS").num_rows == 6
+    assert db.changes_table("REVENUE", version) == db.changes_table("Revenue", version)
+    assert str(db.explain("rEVENUE")) == str(db.explain("Revenue"))
+    db.source("ORDERS", "id BIGINT, cust BIGINT")  # the same again
+    db.view("REVENUE", REVENUE)
+    assert db.views == ["Revenue"] and db.version == commit.version
+    db.drop("REVENUE")
+    db.view("REVENUE", REVENUE)  # by another name, and the same one
+    assert db.changes_table("revenue", commit.version).num_rows == 0
+
+
+def test_nested_names_have_no_case(tmp_path: Path) -> None:
+    with hw.open(tmp_path / "nested") as db:
+        db.source("People", "id BIGINT, Tags ARRAY<STRING>", key="id")
+        db.apply({"PEOPLE": [(1, ["a"])]})
+        commit = db.apply({"people.tags": [(1, "b")]})
+        assert commit.rows == {"People.Tags": 1}
+        assert db.lookup("people", [1]) == {"id": 1, "Tags": ["a", "b"]}
+        assert db.parts("PEOPLE").keys() == {"", "Tags"}
+
+
+# --- dropping ---------------------------------------------------------------------------------------------------------
+
+DROPPED = {
+    "a": REVENUE,
+    "b": "SELECT nation, count(*) AS n FROM customer GROUP BY nation HAVING count(*) > 1",
+    "c": "SELECT o.id, c.nation FROM orders o LEFT JOIN customer c ON o.cust = c.cust",
+    "d": "SELECT DISTINCT nation FROM customer WHERE cust IN (SELECT cust FROM orders)",
+    "e": "SELECT id, price, row_number() OVER (PARTITION BY id ORDER BY price) AS n FROM lines",
+    "f": "SELECT cust, (SELECT max(id) FROM orders o WHERE o.cust = c.cust) AS last FROM customer c",
+    "g": "SELECT id, collect_list(struct(price)) AS prices FROM lines GROUP BY id",
+    "h": "SELECT id, price FROM lines ORDER BY price, id LIMIT 2",
+    "i": "SELECT nation, total FROM a WHERE total > 1",
+    "j": "SELECT o.cust, sum(l.price) / count(l.price) AS mean FROM orders o JOIN lines l ON o.id = l.id GROUP BY o.cust",
+    "k": "SELECT id FROM orders EXCEPT SELECT id FROM lines",
+    "l": "SELECT id, cust FROM orders",
+    "m": "SELECT id, cust FROM orders",
+}
+
+
+def test_a_dropped_view_leaves_what_compiling_the_others_gives(db: hw.Database) -> None:
+    """Whichever view is taken away, from first to last, the program is that of the others, and goes on."""
+    for name, query in DROPPED.items():
+        db.view(name, query)
+    fill(db)
+    order = ["c", "m", "i", "f", "a", "h", "e", "l", "g", "k", "d", "j"]
+    for number, name in enumerate(order):
+        db.drop(name)
+        again = db.catalog.compiled()
+        found, wanted = db.compiler.program, again.program
+        for part in ("maps", "strata", "views", "checks"):
+            assert getattr(found, part).keys() == getattr(wanted, part).keys(), (name, part)
+        assert db.compiler.relations == again.relations
+        assert db.store.at().version.maps.keys() == wanted.maps.keys()
+        db.apply(
+            {"lines": [(10 + number % 4, Decimal(number))], "orders": [(number, 1 + number % 3)]}
+        )
+    assert rows(db, "b") == [("x", 2)]
+    told = {n: rows(db, n) for n in db.views}
+    db.rebuild()
+    assert {n: rows(db, n) for n in db.views} == told
+
+
+def test_changed_looks_at_what_a_version_added(db: hw.Database) -> None:
+    """The rows that a change brought to each view, and no view is read that it cannot have changed."""
+    db.view("a", REVENUE)
+    db.view("b", DROPPED["b"])
+    db.view("e", DROPPED["e"])
+    fill(db)
+    commit = db.apply({"lines": [(10, Decimal(9))]})
+    read: list[str] = []
+    with pytest.MonkeyPatch.context() as patch:
+        inner = feeds.told
+        patch.setattr(feeds, "told", lambda n, *more: [read.append(n), inner(n, *more)][1])
+        assert commit.changed == {"a": 2, "b": 0, "e": 1}
+    assert read == ["a", "e"]
+    wanted = {v: db.changes_table(v, commit.version - 1).num_rows for v in db.views}
+    assert commit.changed == wanted

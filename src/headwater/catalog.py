@@ -21,8 +21,9 @@ from headwater.compiler.program import Map
 from headwater.compiler.sources import SourcePart, owned_by, rows_of, source_parts
 from headwater.compiler.strata import Compiler
 from headwater.errors import DamagedState, HeadwaterError, StateError
+from headwater.language.declared import Limit, declared
 from headwater.language.functions import DEFINED
-from headwater.language.schema import columns, sql_name
+from headwater.language.schema import columns
 from headwater.language.sql import tables_named
 from headwater.language.sql.texts import check_called, check_template
 from headwater.rules.opening import as_lists
@@ -51,6 +52,11 @@ class SourceDef:
     @cached_property
     def row(self) -> RecordType:
         return columns(self.ddl)
+
+    @cached_property
+    def limits(self) -> tuple[Limit, ...]:
+        """What holds of its columns."""
+        return declared(self.ddl).limits
 
     @property
     def type(self) -> MapType:
@@ -139,6 +145,13 @@ class Catalog:
         out.views = dict(sorted(out.views.items(), key=lambda v: v[1].place))
         return out
 
+    def named(self, name: str) -> str:
+        """A name as it was declared: upper and lower case are the same, as in SQL; one that is not there stays."""
+        if name in self.sources or name in self.views or not isinstance(name, str):
+            return name
+        low = name.lower()
+        return next((n for n in (*self.sources, *self.views) if n.lower() == low), name)
+
     def owning(self, relation: str) -> SourceDef:
         """The source that has a relation: itself, or that of the rows an array is in."""
         return self.sources[relation.partition(".")[0]]
@@ -210,7 +223,10 @@ class Catalog:
         """The views that read a source or view directly, or whose text names it: they are recomputed from that."""
         known = self.schemas()
         out = []
+        low = name.lower()
         for view in self.views.values():
+            if low not in view.term.lower() and low not in view.text.lower():
+                continue  # a term says the names of what it reads
             reads = {t.name for t in subterms(parse(view.term, known)) if isinstance(t, Rel)}
             named = tables_named(view.text) if view.language == "sql" else set()
             if name in reads or name.lower() in named:
@@ -264,11 +280,6 @@ def _selected(name: str, row: RecordType, names: Sequence[str]) -> Term:
     x = Var("x0", row)
     cells = Record(tuple((n, Field(x, n)) for n in names))
     return For(x, Rel(name, bag(row)), Sng(cells, Num(1, INT)))
-
-
-def ddl_of(row: RecordType) -> str:
-    """A row type as DDL."""
-    return ", ".join(f"`{n}` {sql_name(t)}" for n, t in row.fields)
 
 
 def facts_of(item: SourceDef | ViewDef) -> tuple[str, dict[str, Any]]:

@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater import demo
@@ -37,6 +38,8 @@ from headwater.state.store import Store
 from headwater.terminal import Paint, changes_shown, grid, in_order, rows_shown, size
 
 LIMIT = 20
+KINDS = ("delete", "update_preimage", "update_postimage", "insert")
+"""Kinds of changes in the order in which they are shown of one key."""
 """Rows that `show` prints unless told otherwise."""
 
 
@@ -146,7 +149,7 @@ def _show(options: argparse.Namespace, paint: Paint) -> None:
 
 def _changes(options: argparse.Namespace, paint: Paint) -> None:
     db = _opened(options.dir)
-    if options.view in db.sources:
+    if db.catalog.named(options.view) in db.sources:
         raise QueryError(
             f"`{options.view}` is a source", hint=f"views: {', '.join(db.views) or 'none'}"
         )
@@ -155,13 +158,16 @@ def _changes(options: argparse.Namespace, paint: Paint) -> None:
         print(changes_shown(table, options.limit or None, paint, by=_key(db, options.view)))
         return
     changed = db.cdc_table(options.view, options.since)
-    first = ["_commit_version", *_key(db, options.view), "_change_type"]
-    print(rows_shown(in_order(changed, first), options.limit or None, paint))
+    ranks = pc.index_in(changed.column("_change_type"), pa.array(KINDS))
+    first = ["_commit_version", *_key(db, options.view), "_rank"]
+    ordered = in_order(changed.append_column("_rank", ranks), first).drop_columns(["_rank"])
+    print(rows_shown(ordered, options.limit or None, paint))
 
 
 def _key(db: Database, name: str) -> list[str]:
     """The columns that name a view's groups, so that old and new rows of a group stand together."""
-    stratum = db.compiler.program.strata.get(db.compiler.program.views[name].stratum or "")
+    view = db.compiler.program.views[db.catalog.named(name)]
+    stratum = db.compiler.program.strata.get(view.stratum or "")
     if stratum is None:
         return []
     return [n for n, c in stratum.row if c.reads and {*c.reads} <= {*stratum.group.columns}]

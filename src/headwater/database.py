@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,6 @@ from headwater.catalog import (
     ViewDef,
     check_functions,
     check_texts,
-    ddl_of,
     facts_of,
     functions_of,
     text_of,
@@ -39,10 +38,12 @@ from headwater.compiler.materialize import key_fields
 from headwater.compiler.program import WEIGHT, View
 from headwater.compiler.sources import source_parts
 from headwater.compiler.strata import STRATEGIES
+from headwater.dropping import without
 from headwater.engine import read
 from headwater.engine.answers import consolidated, merge
 from headwater.engine.backfill import Backfill
 from headwater.engine.increment import Increment
+from headwater.engine.limits import check_limits
 from headwater.engine.session import Counts, Session
 from headwater.engine.spec import spec_of
 from headwater.engine.stage import Change
@@ -54,13 +55,15 @@ from headwater.errors import (
     NotIncremental,
     QueryError,
 )
+from headwater.feeds import REBUILD
 from headwater.handles import Commit, Source, ViewHandle
 from headwater.ids import Id, applied, as_note, checked_id, noted
 from headwater.language.comprehension import Query
+from headwater.language.declared import ddl_of, ddl_of_struct, declared
 from headwater.language.functions import DEFINED
-from headwater.language.schema import EXAMPLE, columns
+from headwater.language.schema import EXAMPLE
 from headwater.language.sql.places import placed
-from headwater.reading import REBUILD, read_query
+from headwater.reading import read_query
 from headwater.staging import checked_change, staged_change
 from headwater.state.run import column
 from headwater.state.store import Commit as StoreCommit
@@ -130,7 +133,21 @@ class Database(Writable):
         """The names of the views."""
         return list(self.catalog.views)
 
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self.catalog.named(name) in [*self]
+
+    def __iter__(self) -> Iterator[str]:
+        """The names of sources and views."""
+        return iter([*self.catalog.sources, *self.catalog.views])
+
+    def __len__(self) -> int:
+        return len(self.catalog.sources) + len(self.catalog.views)
+
+    def __bool__(self) -> bool:
+        return True  # a database without sources is one too
+
     def __getitem__(self, name: str) -> ViewHandle | Source:
+        name = self.catalog.named(name)
         if name in self.catalog.views:
             return ViewHandle(self, name)
         if name in self.catalog.sources:
@@ -152,20 +169,36 @@ class Database(Writable):
         retain: bool = True,
         strict: bool = True,
     ) -> Source:
-        """Declares an input with its columns, as DDL or as a StructType; again with the same ones it is no change."""
-        ddl = schema if isinstance(schema, str) else _ddl(schema)
-        row = columns(ddl)
+        """Declares an input with its columns, as DDL or as a StructType; again with the same ones it is no change.
+
+        NOT NULL, VARCHAR(n) and a key, which may be said as PRIMARY KEY, are enforced. Declared again with other ones
+        of the first two, what is there is checked, and they hold from then on.
+        """
+        _check_text(name, "name of a source")
+        name = self.catalog.named(name)
+        said = declared(schema if isinstance(schema, str) else _ddl(schema))
         keys = (key,) if isinstance(key, str) else tuple(key or ())
+        if keys and said.key and [k.lower() for k in keys] != [k.lower() for k in said.key]:
+            raise QueryError(
+                f"the key of `{name}` is {', '.join(keys)}, and its schema says PRIMARY KEY ({', '.join(said.key)})",
+                hint="say it once",
+            )
+        keys, row = keys or said.key, said.row
         made = SourceDef(
-            name, ddl_of(row), keys, static, retain, strict, path, format, dict(options or {})
+            name, said.ddl, keys, static, retain, strict, path, format, dict(options or {})
         )
-        self._check_columns(name, row, keys, strict)
         if self.catalog.sources.get(name) == made:
             return Source(self, name)
+        self._check_columns(name, row, keys, strict, retain)
+        _refuse_files(path=path, format=format, options=options)
         with self._locked():
             self._writing()
-            if self.catalog.sources.get(name) == made:
+            known = self.catalog.sources.get(name)
+            if known == made:
                 return Source(self, name)  # another writer has declared it since
+            if known is not None and replace(known, ddl=made.ddl) == made and known.row == row:
+                self._limit(made)
+                return Source(self, name)
             self._check_name(name)
             catalog = Catalog({**self.catalog.sources, name: made}, self.catalog.views)
             with self._commit(f"source {name}", (catalog, catalog.compiled())) as commit:
@@ -174,6 +207,14 @@ class Database(Writable):
                     for m in made.all_maps:
                         commit.create(spec_of(m))
         return Source(self, name)
+
+    def _limit(self, made: SourceDef) -> None:
+        """Other limits for a source whose columns stay; what is there must keep them."""
+        if made.retain:
+            check_limits(made.name, made.limits, self.table(made.name))
+        catalog = Catalog({**self.catalog.sources, made.name: made}, self.catalog.views)
+        with self._commit(f"source {made.name}", (catalog, self.compiler)) as commit:
+            commit.set(*facts_of(made))
 
     def _check_name(self, name: str) -> None:
         taken = {n.lower() for n in (*self.catalog.sources, *self.catalog.views)}
@@ -186,12 +227,18 @@ class Database(Writable):
             )
 
     def _check_columns(
-        self, name: str, row: RecordType, key: tuple[str, ...], strict: bool
+        self, name: str, row: RecordType, key: tuple[str, ...], strict: bool, retain: bool
     ) -> None:
         if not row.fields:
             raise QueryError(f"the source `{name}` has no columns", hint=EXAMPLE)
         _check_reserved(row)
-        if len(source_parts(name, row, key)) > 1 and not strict:  # says what is wrong with the key
+        nested = len(source_parts(name, row, key)) > 1  # says what is wrong with the key
+        if key and not nested and not retain:
+            raise QueryError(
+                f"`{name}` has a key and keeps no copy of its rows, so that nobody can tell whether a key is there once",
+                hint="leave retain=False out, or the key",
+            )
+        if nested and not strict:
             raise QueryError(
                 f"`{name}` has arrays with owners, and is not strict",
                 hint="a deletion of a row that is not there could take inner rows of another: leave strict=False out",
@@ -209,6 +256,8 @@ class Database(Writable):
 
         `key` names the columns that rows of a nested view are looked up by; its first column unless it is given.
         """
+        _check_text(name, "name of a view")
+        name = self.catalog.named(name)
         if strategy not in STRATEGIES:
             raise QueryError(f"`{strategy}` is no strategy", hint=f"one of {', '.join(STRATEGIES)}")
         keys = (key,) if isinstance(key, str) else tuple(key or ())
@@ -301,6 +350,7 @@ class Database(Writable):
         """Takes away a view, or a source that no view reads, with the maps that only it needs."""
         with self._locked():
             self._writing()
+            name = self.catalog.named(name)
             if name not in self.catalog.sources and name not in self.catalog.views:
                 raise self._unknown(name)
             readers = self.catalog.readers(name)
@@ -313,7 +363,11 @@ class Database(Writable):
                 {n: s for n, s in self.catalog.sources.items() if n != name},
                 {n: v for n, v in self.catalog.views.items() if n != name},
             )
-            compiler = rest.compiled()
+            sources = {m.name for s in rest.sources.values() if s.retain for m in s.all_maps}
+            compiler = None
+            if name in self.catalog.views:
+                compiler = without(self.compiler, name, sources)
+            compiler = compiler or rest.compiled()
             kept = compiler.program.maps
             with self._commit(f"drop {name}", (rest, compiler)) as commit:
                 for fact in (f"source:{name}", f"view:{name}"):
@@ -370,12 +424,15 @@ class Database(Writable):
 
     # --- changing --------------------------------------------------------------------------------------------------
 
-    def apply(self, changes: Mapping[str, Any], *, id: Id | None = None) -> Commit:
+    def apply(
+        self, changes: Mapping[str, Any], *, id: Id | None = None, cast: bool = False
+    ) -> Commit:
         """Applies changes to sources, all at once, and gives the commit; with an `id`, only the first time.
 
         An id is text, kept for as long as the version that it made can be read; or `(application, number)`, of which
         the last number of each application is kept, and whatever is not above it was applied. Once the change is
         committed nothing is raised: what went wrong after that is in the `warnings` of the commit.
+        With `cast`, text and fractions are read as the types of their columns, as Spark's CAST does in ANSI mode.
         """
         started, mark = time.perf_counter(), checked_id(id)
         with self._locked():
@@ -393,7 +450,10 @@ class Database(Writable):
             rows: dict[str, int] = {}
             try:
                 for n, given in changes.items():
-                    made, rows[n] = staged_change(self.catalog, self.session, self.path, n, given)
+                    n, made, count = staged_change(
+                        self.catalog, self.session, self.path, n, given, cast
+                    )
+                    rows[n] = rows.get(n, 0) + count
                     for relation, change in made.items():
                         staged[relation] = staged.get(relation, Change()).with_rows(change)
                 working, ignored, size = self._applied(writer, staged, rows, mark)
@@ -486,6 +546,13 @@ class Database(Writable):
         merge(working, [], {m.name: [change]})
 
 
+def _check_text(name: Any, what: str) -> None:
+    if not isinstance(name, str):
+        raise QueryError(
+            f"the {what} is of type {type(name).__name__}", hint="give it as text: 'orders'"
+        )
+
+
 def _check_reserved(row: RecordType) -> None:
     """Names of columns and of fields at any depth that mean something here."""
     taken = [n for n in field_names(row) if n.lower() in RESERVED]
@@ -499,4 +566,14 @@ def _ddl(schema: StructType) -> str:
             f"the schema is of type {type(schema).__name__}",
             hint="give it as DDL, such as 'id BIGINT, item STRING', or as a StructType",
         )
-    return ", ".join(f"`{f.name}` {f.dataType.simpleString()}" for f in schema.fields)
+    return ddl_of_struct(schema)
+
+
+def _refuse_files(**given: Any) -> None:
+    """Where a source's rows come from is not watched; what is said of that is not taken for meant."""
+    said = [n for n, v in given.items() if v]
+    if said:
+        raise QueryError(
+            f"`{said[0]}=` of a source is not read: no directory is watched yet",
+            hint="leave it out, read the files with spark.read, and apply the DataFrame",
+        )

@@ -12,6 +12,7 @@ and says what could be done. `HeadwaterError` carries those parts; `str` lays th
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,10 @@ class HeadwaterError(Exception):
         super().__init__(what)
         self.what, self.text, self.span, self.hint = what, text, span, hint
 
+    def __reduce__(self) -> Any:
+        # Subclasses have other arguments, so that an error is put together from what it holds.
+        return _restored, (type(self), self.args, dict(self.__dict__))
+
     def __str__(self) -> str:
         parts = [self.what]
         if self.span is not None:
@@ -47,6 +52,13 @@ class HeadwaterError(Exception):
         if self.hint:
             parts.append(self.hint)
         return "\n".join(parts)
+
+
+def _restored(kind: type[HeadwaterError], args: Any, held: dict[str, Any]) -> HeadwaterError:
+    """An error as it was before it was pickled."""
+    made = kind.__new__(kind, *args)
+    made.__dict__.update(held)
+    return made
 
 
 class IllTyped(HeadwaterError):
@@ -182,6 +194,10 @@ class DeletesMissingRows(BadChange):
 
 class MissingOwner(BadChange):
     """Inner rows without the row that they belong to, or whose array is NULL; which, and what to do."""
+
+
+class KeyConflict(BadChange, LabelConflict):
+    """Rows whose key is NULL, or would be there more than once; the key, and the rows that have it."""
 
 
 class NotRetained(HeadwaterError):

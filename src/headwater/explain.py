@@ -147,7 +147,7 @@ def explain_view(compiler: Compiler, view: View, asked: str, why: str) -> Explan
     if view.strategy == "recompute":
         lines.append("  recomputed from its inputs at every increment")
         return Explanation("\n".join(lines), "")
-    strata = [program.strata[n] for n in _strata_of(compiler, view)]
+    strata = [program.strata[n] for n in strata_of(compiler, view)]
     shared: dict[str, list[str]] = {}
     for other in program.views.values():
         for m in maps_of(compiler, other):
@@ -193,7 +193,7 @@ def explain_can(known: Compiler, compiler: Compiler, name: str, kept: str, why: 
     view = compiler.program.views[name]
     cost, maps = cost_class(compiler, name), maps_of(compiler, view)
     new = [m for m in maps if m.name not in known.program.maps]
-    strata = [compiler.program.strata[n] for n in _strata_of(compiler, view)]
+    strata = [compiler.program.strata[n] for n in strata_of(compiler, view)]
     lines = [
         f"CAN be kept, by the strategy {kept}",
         f"  {why}",
@@ -248,7 +248,7 @@ def cost_class(compiler: Compiler, name: str) -> str:
                     if isinstance(step, Lookup) and not step.change and not step.keys:
                         # A map without a key has one entry: to read it is no scan.
                         found.add("scan" if program.maps[step.into].key else "change")
-    found |= {_stratum_class(program.strata[n]) for n in _strata_of(compiler, view)}
+    found |= {_stratum_class(program.strata[n]) for n in strata_of(compiler, view)}
     return max(found, key=list(COSTS).index)
 
 
@@ -265,7 +265,7 @@ def maps_of(compiler: Compiler, view: View) -> list[Map]:
     """All maps that a view needs, those it is answered from first."""
     program = compiler.program
     roots = view.maps
-    for name in _strata_of(compiler, view):
+    for name in strata_of(compiler, view):
         roots += program.strata[name].maps
     found: dict[str, Map] = {}
     while roots:
@@ -278,7 +278,7 @@ def maps_of(compiler: Compiler, view: View) -> list[Map]:
     return list(found.values())
 
 
-def _strata_of(compiler: Compiler, view: View) -> list[str]:
+def strata_of(compiler: Compiler, view: View) -> list[str]:
     """The strata that a view is answered from, lowest first."""
     program = compiler.program
     names = [view.stratum] if view.stratum else []

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-import numpy as np
-import pyarrow as pa
 from pyspark.sql import DataFrame, Row
 
 from headwater.ids import Id
@@ -44,8 +40,8 @@ class Commit:
     @property
     def changed(self) -> dict[str, int]:
         """How many rows of each view came or went; computed when asked for."""
-        db = self.database
-        return {v: db.changes_table(v, self.version - 1, self.version).num_rows for v in db.views}
+        found: dict[str, int] = self.database.changed_rows(self.version)
+        return found
 
 
 class Source:
@@ -126,17 +122,3 @@ def as_row(value: Any) -> Any:
     if isinstance(value, dict):
         return Row(*value)(*(as_row(v) for v in value.values()))
     return [as_row(v) for v in value] if isinstance(value, list) else value
-
-
-def as_cdc(table: pa.Table, times: Mapping[int, datetime]) -> pa.Table:
-    """Weighted changes in the form that Spark and Delta users know, with the times of their versions."""
-    weights = np.asarray(table.column("_w"))
-    often = np.repeat(np.arange(len(weights)), np.abs(weights))
-    rows = table.take(pa.array(often))
-    kinds = pa.array(np.where(weights[often] > 0, "insert", "delete"), pa.string())
-    stamps = [times[v] for v in rows.column("_version").to_pylist()]
-    columns = {n: rows.column(n) for n in table.column_names if n not in ("_w", "_version")}
-    columns["_change_type"] = kinds
-    columns["_commit_version"] = rows.column("_version")
-    columns["_commit_timestamp"] = pa.array(stamps, pa.timestamp("us", "UTC"))
-    return pa.table(columns)

@@ -6,23 +6,22 @@ was dropped, and a reader goes on undisturbed while a writer commits.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from headwater import feeds
 from headwater.calculus.check import type_of
 from headwater.calculus.terms import Box, Each, Node, Num, Record, Sng, Term, Var, relations
 from headwater.calculus.text import show as text_of
 from headwater.calculus.types import INT, MapType, RecordType
 from headwater.catalog import DATABASE, Catalog, SourceDef, ViewDef
-from headwater.compiler.program import WEIGHT, Part, Program, View
+from headwater.compiler.program import WEIGHT, Part, View
 from headwater.compiler.strata import Compiler
 from headwater.drawing import Explanation
 from headwater.engine import nested, read
@@ -39,8 +38,8 @@ from headwater.engine.documents import (
 from headwater.engine.recompute import by_interpreter, by_spark
 from headwater.engine.session import Session, local_frame, telling
 from headwater.engine.spec import spec_of
-from headwater.engine.stage import one_value
 from headwater.engine.types import arrow_type
+from headwater.engine.values import one_value
 from headwater.engine.working import Working
 from headwater.errors import (
     DamagedState,
@@ -52,7 +51,7 @@ from headwater.errors import (
     VersionGone,
 )
 from headwater.explain import explain_can, explain_view
-from headwater.handles import as_cdc
+from headwater.feeds import Held, Seen, Step, steps
 from headwater.language.comprehension import Query
 from headwater.language.sql import read_sql
 from headwater.language.sql.opaque import Ask
@@ -63,26 +62,8 @@ from headwater.state.store import Snapshot, Store
 
 ASKED = "(the query)"
 """What a query is called that is only asked about."""
-REBUILD = "rebuild"
-"""What a version is noted as that computed all views again."""
 READ_HERE = 1_000_000
 """Views of so many entries are read in this process."""
-
-
-@dataclass(frozen=True)
-class Step:
-    """A version of a view to read the changes of; `before` is None where the view was new."""
-
-    version: int
-    program: Program
-    view: View
-    before: Working | None
-    now: Working
-
-    @cached_property
-    def moved(self) -> list[nested.Moved]:
-        """What changed of the parts of a nested view."""
-        return read.changed_parts(self.view, self.before, self.now, self.version)
 
 
 @dataclass(frozen=True)
@@ -164,7 +145,7 @@ class Readable:
         return Working(at.compiler.program.maps, refs, snapshot.runs)
 
     def _view_at(self, at: Defined, name: str, version: int) -> View:
-        found = at.compiler.program.views.get(name)
+        found = at.compiler.program.views.get(at.catalog.named(name))
         if found is None:
             raise UnknownName(
                 f"there is no view `{name}` at version {version}",
@@ -182,9 +163,9 @@ class Readable:
 
     def _as_view(self, at: Defined, name: str, version: int) -> View:
         """A view, or a source seen as one."""
-        source = at.catalog.sources.get(name)
+        source = at.catalog.sources.get(at.catalog.named(name))
         if source is None:
-            if name in self.catalog.sources:
+            if self.catalog.named(name) in self.catalog.sources:
                 raise UnknownName(
                     f"there is no source `{name}` at version {version}",
                     hint="it was declared later: read a newer version",
@@ -266,48 +247,53 @@ class Readable:
         last = known.version if until is None else until
         if since > last or since < 0:
             raise StateError(f"there is no version {since}", hint=f"the newest is {last}")
-        tables: list[pa.Table] = []
-        for step in self._steps(name, since, last):
-            if step.view.parts:
-                tables.append(nested.told(step.view, [m.rows for m in step.moved], step.version))
-                continue
-            found = read.changed(
-                step.program, step.view, step.before, step.now, step.version, self.session.evaluate
-            )
-            numbers = pa.repeat(pa.scalar(step.version, pa.int64()), found.num_rows)
-            tables.append(found.append_column("_version", numbers))
+        scalars = self.session.evaluate
+        tables = feeds.told(name, since, self._steps(name, since, last), scalars)
         if not tables:
             view = self._view_at(known, name, known.version)
             if view.parts:
                 return nested.told_schema(view).empty_table()
             schema = read.row_schema(view)
             return schema.append(pa.field("_version", pa.int64())).empty_table()
-        other = [t for t in tables if t.schema != tables[-1].schema]
-        if other:
-            raise QueryError(
-                f"`{name}` was defined anew with other columns since version {since}",
-                hint="ask for the changes since then, or until then",
-            )
         return pa.concat_tables(tables)
+
+    def changed_rows(self, version: int) -> dict[str, int]:
+        """How many rows of each view a version changed; only views that it added something to are looked at."""
+        after, at = self._at(version)
+        now = self._reading(after, at)
+        program, what = at.compiler.program, after.version.note.get("what", "")
+        new = {
+            n
+            for n, (_, refs) in after.version.maps.items()
+            if any(r.version == version for r in refs)
+        }
+        before: Working | None = None
+        counts = dict.fromkeys(self.catalog.views, 0)
+        for name, view in program.views.items():
+            made = at.catalog.views[name].created
+            read_from = view.maps or program.strata[view.stratum or ""].maps
+            if made < version and (what == feeds.REBUILD or not new & {m.name for m in read_from}):
+                continue
+            if made < version and before is None:
+                before = self._reading(*self._at(version - 1))
+            step = Step(version, program, view, before if made < version else None, now)
+            (rows,) = feeds.told(name, version - 1, iter([step]), self.session.evaluate)
+            counts[name] = rows.num_rows
+        return {n: counts[n] for n in self.catalog.views}
 
     def _steps(self, name: str, since: int, last: int) -> Iterator[Step]:
         """The versions after one that have a view and may have changed it."""
-        earlier: tuple[Snapshot, Defined] | None = None
-        with contextlib.suppress(StateError):  # it may be gone, and not be needed
-            earlier = self._at(since)
-        for version in range(since + 1, last + 1):
-            after, at = self._at(version)
-            program = at.compiler.program
-            previous, earlier = earlier, (after, at)
-            if name not in program.views:
-                continue
-            made = at.catalog.views[name].created
-            if made < version and after.version.note.get("what") == REBUILD:
-                continue  # its maps were written anew, with what they had
-            before = None
-            if made < version:
-                before = self._reading(*(previous or self._at(version - 1)))
-            yield Step(version, program, program.views[name], before, self._reading(after, at))
+
+        def see(version: int) -> Seen:
+            snapshot, at = self._at(version)
+            what, mine = snapshot.version.note.get("what", ""), at.catalog.named(name)
+            view = at.compiler.program.views.get(mine)
+            if view is None:
+                return Seen(version, what, 0, None)
+            held = Held(at.compiler.program, view, self._reading(snapshot, at))
+            return Seen(version, what, at.catalog.views[mine].created, held)
+
+        return steps(name, see, since, last)
 
     def changes_frame(
         self,
@@ -324,11 +310,16 @@ class Readable:
         return self._frame(self.cdc_table(name, since, until))
 
     def cdc_table(self, name: str, since: int, until: int | None = None) -> pa.Table:
-        """The same as `changes_table` in the form `cdc`."""
+        """The same as `changes_table` in the form `cdc`: with updates where the rows of the view have a key."""
         table = self.changes_table(name, since, until)
         numbers = set(table.column("_version").to_pylist())
         times = {n: datetime.fromtimestamp(self.store.log.read(n).time, UTC) for n in numbers}
-        return as_cdc(table, times)
+        at = self._at(max(numbers))[1] if numbers else self._defined
+        view = self._view_at(at, name, at.version)
+        keys = {n: s.parts[0].key for n, s in at.catalog.sources.items() if not s.nested}
+        declared = at.catalog.views[view.name].key
+        key = feeds.row_key(at.compiler.program, view, declared, keys)
+        return feeds.as_cdc(table, times, key)
 
     @property
     def identity(self) -> str:
@@ -397,6 +388,7 @@ class Readable:
 
     def verify(self, name: str | None = None, version: int | None = None) -> None:
         """Recomputes a view (or all) from the retained inputs and compares; `StateError` where they differ."""
+        name = None if name is None else self.catalog.named(name)
         if name in self.catalog.sources:
             raise UnknownName(
                 f"`{name}` is a source, and only views can be recomputed",
@@ -406,7 +398,8 @@ class Readable:
         for n in [name] if name is not None else self.catalog.views:
             found = read.repeated(self.table(n, version))
             expected = self.recomputed(n, version)
-            row = self._at(version)[1].catalog.views[n].type.key
+            at = self._at(version)[1].catalog
+            row = at.views[at.named(n)].type.key
             assert isinstance(row, RecordType)
             problem = differences(found, expected, row)
             if problem:
@@ -418,7 +411,7 @@ class Readable:
     def recomputed(self, name: str, version: int | None = None) -> pa.Table:
         """The answer of a view's query over the retained inputs, computed anew."""
         snapshot, at = self._at(version)
-        view = at.catalog.views.get(name)
+        view = at.catalog.views.get(at.catalog.named(name))
         if view is None:
             raise self._unknown(name)
         return self._answer(self._reading(snapshot, at), at.compiler, at.catalog, view)
@@ -463,7 +456,7 @@ class Readable:
         """How a view is kept: its strata, maps, statements, and why."""
         known = self._defined
         view = self._view_at(known, name, known.version)
-        made = known.catalog.views[name]
+        made = known.catalog.views[view.name]
         return explain_view(known.compiler, view, made.strategy, made.why)
 
     def can(self, query: str | Query | Term) -> str:

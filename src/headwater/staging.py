@@ -9,18 +9,23 @@ import pyarrow as pa
 
 from headwater.catalog import Catalog, SourceDef
 from headwater.engine.deletes import checked_deletes
+from headwater.engine.once import check_keys
 from headwater.engine.owners import Owners, apart
 from headwater.engine.pieces import whole
 from headwater.engine.session import Session
 from headwater.engine.stage import Change, stage
 from headwater.engine.working import Working
 from headwater.errors import BadChange, UnknownName
+from headwater.language.declared import limits_below
 
 
 def staged_change(
-    catalog: Catalog, session: Session, root: Path, name: str, given: Any
-) -> tuple[dict[str, Change], int]:
-    """The changes of relations that a change of a source is, or of an array in its rows; and how many rows it has."""
+    catalog: Catalog, session: Session, root: Path, name: str, given: Any, cast: bool
+) -> tuple[str, dict[str, Change], int]:
+    """The changes of relations that a change of a source is, or of an array in its rows.
+
+    With it, what was changed by the name that it was declared with, and how many rows were given.
+    """
     source = _changing(catalog, name)
     readers = catalog.readers(source.name) if source.static else []
     if readers:
@@ -30,11 +35,13 @@ def staged_change(
         )
     number = [p.name.lower() for p in source.parts].index(name.lower())
     row = source.parts[number].given if source.nested else source.row
-    staged = stage(name, row, given, root, session.counts, session.zone)
+    limits = limits_below(source.limits, source.parts[number].path)
+    staged = stage(name, row, given, root, session.counts, session.zone, cast, limits)
     if not source.nested:
-        return {source.name: staged}, staged.rows
+        return source.name, {source.name: staged}, staged.rows
     try:
-        return apart(source.parts, number, staged, root), staged.rows
+        made = apart(source.parts, number, staged, root)
+        return source.parts[number].name, made, staged.rows
     finally:
         for f in staged.files:
             (root / f).unlink(missing_ok=True)
@@ -42,8 +49,10 @@ def staged_change(
 
 def _changing(catalog: Catalog, name: str) -> SourceDef:
     """The source that a change is given for, by its name or by the path of an array in its rows."""
+    if not isinstance(name, str):
+        raise BadChange(f"a change is given for {name!r}", hint="name the source: {'orders': rows}")
     head, dot, _ = name.partition(".")
-    source = catalog.sources.get(head)
+    source = catalog.sources.get(catalog.named(head))
     if source is not None and (not dot or name.lower() in {p.name.lower() for p in source.parts}):
         return source
     if source is not None:
@@ -53,7 +62,7 @@ def _changing(catalog: Catalog, name: str) -> SourceDef:
             f"`{name}` is no array of `{head}` that can be changed by itself",
             hint=f"arrays that can: {inner}" if inner else keyed,
         )
-    is_view = name in catalog.views
+    is_view = catalog.named(name) in catalog.views
     what = "is a view; changes are applied to sources" if is_view else "is unknown"
     raise UnknownName(f"`{name}` {what}", hint=f"sources: {', '.join(catalog.sources) or 'none'}")
 
@@ -61,7 +70,7 @@ def _changing(catalog: Catalog, name: str) -> SourceDef:
 def checked_change(
     catalog: Catalog, root: Path, staged: dict[str, Change], working: Working
 ) -> dict[str, int]:
-    """Checks deletions and owners; how many deletions were ignored, which `staged` is then without."""
+    """Checks deletions, keys and owners; how many deletions were ignored, which `staged` is then without."""
     ignored: dict[str, int] = {}
     tables: dict[str, pa.Table] = {}
     for n, change in staged.items():
@@ -77,4 +86,7 @@ def checked_change(
         mine = {n: t for n, t in tables.items() if n in source.maps}
         if source.nested and mine:
             Owners(source.parts, mine, source.maps, source.keys, working).check()
+        elif source.key and mine:
+            (kept,) = source.maps.values()
+            check_keys(source.name, source.parts[0].key, kept, mine[source.name], working)
     return ignored

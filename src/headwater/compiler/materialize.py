@@ -84,6 +84,16 @@ class Materializer:
         made._statements = dict(self._statements)
         return made
 
+    def only(self, program: Program, relations: Relations, maps: set[str]) -> Materializer:
+        """The same over some of the maps of a program; statements that look others up are forgotten."""
+        made = Materializer(program, relations)
+        made._statements = {
+            key: found
+            for key, found in self._statements.items()
+            if key[0] in maps and all(s.reads <= maps for s in found)
+        }
+        return made
+
     # --- maps ---------------------------------------------------------------------------------------------
 
     def keep(

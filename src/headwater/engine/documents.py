@@ -10,6 +10,7 @@ inside of it, in an order in which they can be made one by one:
 
 So what changed in a bag meets the places that had the bag before, and no place that comes with it. Places are found
 by their labels: beside its inner bags a document and each inner row has `_labels`, the name of the bag at each column.
+Where a bag is an element of another there is no row to name it in: a document that changes there is told whole.
 """
 
 from __future__ import annotations
@@ -225,6 +226,7 @@ def changed_documents(
     changes: dict[Key, list[tuple[tuple[int, int], DeepChange]]] = defaultdict(list)
     _top(view, before, after, moved[0].stayed, version, out, changes)
     settled = {*out.put, *out.deleted}
+    nameless, whole = _nameless(view.parts), [_no_keys(view)]
     for number, m in enumerate(moved):
         if number == 0 or not m.stayed.num_rows:
             continue
@@ -233,6 +235,9 @@ def changed_documents(
             continue
         labels = _different(rows.select(list(part.label)))
         owners = owner_keys(view, after, number, labels)
+        if number in nameless:
+            whole.append(owners)
+            continue
         names = label_text(part, labels).to_pylist()
         having: dict[str, list[Key]] = defaultdict(list)
         for i, key in zip(column(owners, INDEX).to_pylist(), keys_in(view, owners), strict=True):
@@ -243,8 +248,24 @@ def changed_documents(
             order = (phase, -depth if phase == COMES else depth)
             for key in having[change.label or ""]:
                 changes[key].append((order, change))
+    keys = _different(pa.concat_tables(whole).select([n for n, _ in key_of(view)]))
+    again = dict(documents_at(view, after, keys, True)) if keys.num_rows else {}
+    out.put.update({k: d for k, d in again.items() if k not in settled})
     for key, found in changes.items():
-        out.updated[key] = [c for _, c in sorted(found, key=lambda x: x[0])]
+        if key not in again:
+            out.updated[key] = [c for _, c in sorted(found, key=lambda x: x[0])]
+    return out
+
+
+def _nameless(parts: Sequence[Part]) -> set[int]:
+    """The parts of bags whose elements are bags, and of what is inside of those.
+
+    Such an element is a list and has no `_labels`, so that nothing in it can be addressed: its document is told whole.
+    """
+    out: set[int] = set()
+    for number, part in enumerate(parts):
+        if isinstance(part.shape, Bags) or (part.owner is not None and part.owner in out):
+            out.add(number)
     return out
 
 

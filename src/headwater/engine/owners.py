@@ -24,7 +24,7 @@ from headwater.engine.answers import consolidated
 from headwater.engine.stage import Change, read_file, write_file
 from headwater.engine.types import arrow_type
 from headwater.engine.working import Working
-from headwater.errors import BadChange, LabelConflict, MissingOwner
+from headwater.errors import BadChange, KeyConflict, MissingOwner
 from headwater.state.arrangement import INDEX
 from headwater.state.hashing import hash_keys, places
 from headwater.state.run import column
@@ -67,7 +67,7 @@ def _take(
         values = column(table, n)
         shape = shapes.get(n)
         if n in part.key and values.null_count:
-            raise BadChange(
+            raise KeyConflict(
                 f"a row of `{part.name}` has no `{n}`, which is part of its key",
                 hint="every row needs its key, for its inner rows belong to it",
             )
@@ -140,7 +140,7 @@ class Owners:
         after = self._rows_after(part, labels)
         if len(after) and after.max() > 1:
             (row,) = labels.slice(int(after.argmax()), 1).to_pylist()
-            raise LabelConflict(
+            raise KeyConflict(
                 f"`{part.name}` would have {after.max()} rows with the key {_shown(row)}",
                 hint="a key is there once: delete the old row in the same change, or change its inner rows",
             )

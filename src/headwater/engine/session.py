@@ -65,7 +65,7 @@ class Session:
     """Spark for one database: the user's session, and our own beside it."""
 
     def __init__(self, user: SparkSession | None, partitions: int | None = None):
-        self._given = user or current_session()
+        self._given = _classic(user) if user is not None else current_session()
         self._partitions = partitions
         self._kept: dict[str, str] | None = None
         self.counts = Counts()
@@ -329,10 +329,29 @@ def _minor(version: str) -> str:
     return ".".join(version.split(".")[:2])
 
 
+def _classic(user: Any) -> SparkSession:
+    """The session that was given, if it is one in which tasks can be run."""
+    if isinstance(user, SparkSession) and not _is_remote(user):
+        return user
+    if _is_remote(user):
+        raise SettingsDiffer(
+            "this is a session of Spark Connect, whose tasks cannot reach the database",
+            hint="open it where the driver runs: SparkSession.builder.master('local[*]').getOrCreate()",
+        )
+    raise SettingsDiffer(
+        f"spark= is of type {type(user).__name__}, and no Spark session",
+        hint="give SparkSession.builder.master('local[2]').getOrCreate(), or leave it out",
+    )
+
+
+def _is_remote(user: Any) -> bool:
+    return type(user).__module__.startswith("pyspark.sql.connect")
+
+
 def current_session() -> SparkSession | None:
     """The active session of this thread, else the one that this process began with."""
     try:
-        return SparkSession.active()
+        return _classic(SparkSession.active())
     except PySparkRuntimeError:
         return None
 

@@ -12,33 +12,20 @@ import errno
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from headwater.calculus.types import (
-    BIGINT,
-    DATE,
-    INTEGER,
-    SMALLINT,
-    TIMESTAMP,
-    TIMESTAMP_NTZ,
-    TINYINT,
-    Boxed,
-    KeyType,
-    ListType,
-    MapType,
-    RecordType,
-)
+from headwater.calculus.types import KeyType, RecordType
 from headwater.compiler.program import WEIGHT
+from headwater.engine.limits import Limit, check_limits
 from headwater.engine.session import Counts, quoted, telling
 from headwater.engine.types import arrow_type, spark_type
+from headwater.engine.values import NOT_FITTING, WEIGHTS, converted, in_type, no_zone
 from headwater.errors import BadChange, StateError
 from headwater.state.directory import STAGING
 
@@ -47,7 +34,6 @@ SIGNS = {"insert": 1, "update_postimage": 1, "delete": -1, "update_preimage": -1
 INLINE = 1 << 20
 """A partition of so many bytes comes back through the driver."""
 FOLDER = STAGING
-WEIGHTS = "a weight says how often the row is inserted, or deleted where it is negative"
 
 
 @dataclass(frozen=True)
@@ -111,9 +97,19 @@ def schema_of(row: RecordType) -> pa.Schema:
 
 
 def stage(
-    name: str, row: RecordType, given: Any, root: Path, counts: Counts, zone: str = "UTC"
+    name: str,
+    row: RecordType,
+    given: Any,
+    root: Path,
+    counts: Counts,
+    zone: str = "UTC",
+    cast: bool = False,
+    limits: Sequence[Limit] = (),
 ) -> Change:
-    """A change of a source, evaluated once; times of day without a zone are of the one given."""
+    """A change of a source, evaluated once; times of day without a zone are of the one given.
+
+    With `cast` text and fractions are read as what the columns are.
+    """
     parts = [(given.inserts, 1), (given.deletes, -1)] if isinstance(given, Delta) else [(given, 1)]
     tables: list[pa.Table] = []
     files: list[str] = []
@@ -122,9 +118,10 @@ def stage(
         if data is None:
             continue
         if isinstance(data, DataFrame):
-            staged = _frame(name, row, data, sign, root, counts)
+            staged = _frame(name, row, data, sign, root, counts, cast, limits)
         else:
-            table = checked(name, row, _table(name, row, data, zone), sign)
+            table = checked(name, row, _table(name, row, data, zone, cast), sign, zone, cast)
+            check_limits(name, limits, table)
             staged = Change.of(table)
         tables += staged.tables
         files += staged.files
@@ -137,7 +134,7 @@ def stage(
 # --- tables in this process ------------------------------------------------------------------------------------
 
 
-def _table(name: str, row: RecordType, data: Any, zone: str) -> pa.Table:
+def _table(name: str, row: RecordType, data: Any, zone: str, cast: bool) -> pa.Table:
     match data:
         case pa.Table():
             return data
@@ -145,26 +142,26 @@ def _table(name: str, row: RecordType, data: Any, zone: str) -> pa.Table:
             return pa.Table.from_batches([data])
         case pd.DataFrame():
             _columns_fit(name, row, [str(c) for c in data.columns])
-            return _converted(name, row, {str(c): data[c] for c in data.columns}, zone)
+            return converted(name, row, {str(c): data[c] for c in data.columns}, zone, cast)
         case str() | bytes() | Mapping():
             raise BadChange(
                 f"the change of `{name}` is of type {type(data).__name__}",
                 hint="give a DataFrame, an Arrow table, a pandas frame, or a list of rows",
             )
         case Iterable():
-            return _from_rows(name, row, list(data), zone)
+            return _from_rows(name, row, list(data), zone, cast)
     raise BadChange(
         f"the change of `{name}` is of type {type(data).__name__}",
         hint="give a DataFrame, an Arrow table, a pandas frame, or a list of rows",
     )
 
 
-def _from_rows(name: str, row: RecordType, rows: Sequence[Any], zone: str) -> pa.Table:
+def _from_rows(name: str, row: RecordType, rows: Sequence[Any], zone: str, cast: bool) -> pa.Table:
     fields = [n for n, _ in row.fields]
     if not rows:
         return schema_of(row).empty_table()
     if all(isinstance(r, Mapping) for r in rows):
-        return _from_dicts(name, row, rows, zone)
+        return _from_dicts(name, row, rows, zone, cast)
     for i, r in enumerate(rows):
         if not isinstance(r, (tuple, list)):
             raise BadChange(
@@ -182,11 +179,12 @@ def _from_rows(name: str, row: RecordType, rows: Sequence[Any], zone: str) -> pa
             hint=f"columns of `{name}`: {', '.join(fields)}; a weight may follow in all rows",
         )
     names = fields if len(rows[0]) == len(fields) else [*fields, WEIGHT]
-    return _converted(name, row, {n: [r[i] for r in rows] for i, n in enumerate(names)}, zone)
+    columns = {n: [r[i] for r in rows] for i, n in enumerate(names)}
+    return converted(name, row, columns, zone, cast)
 
 
 def _from_dicts(
-    name: str, row: RecordType, rows: Sequence[Mapping[Any, Any]], zone: str
+    name: str, row: RecordType, rows: Sequence[Mapping[Any, Any]], zone: str, cast: bool
 ) -> pa.Table:
     fields = [n for n, _ in row.fields]
     if not all(n in r for r in rows for n in fields):  # names in another case, or missing
@@ -201,128 +199,25 @@ def _from_dicts(
             )
     names = list(dict.fromkeys(k for r in rows for k in r))
     _columns_fit(name, row, [str(n) for n in names])
-    return _converted(name, row, {str(n): [r.get(n) for r in rows] for n in names}, zone)
+    return converted(name, row, {str(n): [r.get(n) for r in rows] for n in names}, zone, cast)
 
 
-INTEGERS = (TINYINT, SMALLINT, INTEGER, BIGINT)
-NESTED = (Boxed, ListType, RecordType)
-NOT_FITTING = (pa.ArrowException, TypeError, ValueError, OverflowError)
-
-
-def _converted(name: str, row: RecordType, columns: Mapping[str, Any], zone: str) -> pa.Table:
-    """Columns of Python values in the types of the source; the first that does not fit is named."""
-    types: dict[str, Any] = {n.lower(): t for n, t in row.fields}
-    out = {}
-    for n, values in columns.items():
-        t = BIGINT if n == WEIGHT else types.get(n.lower())
-        if t is None:
-            out[n] = pa.array([None if v is None else str(v) for v in values], pa.string())
-            continue
-        try:
-            if t == TIMESTAMP and zone != "UTC":
-                values = _zoned(name, n, values, zone)
-            elif isinstance(t, NESTED):
-                values = [_inside(v, t, zone) for v in values]
-            out[n] = _array(values, arrow_type(t))
-        except NOT_FITTING:
-            out[n] = _one_by_one(name, n, values, t, zone)
-    return pa.table(out)
-
-
-def one_value(value: Any, t: KeyType, zone: str) -> pa.Array:
-    """One value in a type, as it would be staged; raises what is in `NOT_FITTING`."""
-    return _array([_inside(value, t, zone)], arrow_type(t))
-
-
-def _inside(value: Any, t: KeyType, zone: str) -> Any:
-    """A value with what is inside of it checked as columns are: names without case, no number for another kind."""
-    if value is None or (isinstance(value, float) and value != value):
-        return value
-    match t:
-        case Boxed(MapType(element, _)) | ListType(element):
-            if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Iterable):
-                raise TypeError
-            return [_inside(v, element, zone) for v in value]
-        case RecordType(fields):
-            row = value.asDict() if hasattr(value, "asDict") else value
-            if isinstance(row, Mapping):
-                low = {str(k).lower(): v for k, v in row.items()}
-                if set(low) != {n.lower() for n, _ in fields}:
-                    raise TypeError
-                row = [low[n.lower()] for n, _ in fields]
-            if not isinstance(row, (tuple, list)):
-                raise TypeError
-            pairs = zip(fields, row, strict=True)
-            return {n: _inside(v, f, zone) for (n, f), v in pairs}
-    whole = (int, float) if t in (DATE, TIMESTAMP, TIMESTAMP_NTZ) else float
-    if t in (DATE, TIMESTAMP, TIMESTAMP_NTZ, *INTEGERS) and isinstance(value, whole):
-        raise TypeError
-    naive = isinstance(value, datetime) and value is not pd.NaT and value.tzinfo is None
-    if t == TIMESTAMP and zone != "UTC" and naive:
-        try:
-            return value.replace(tzinfo=ZoneInfo(zone))
-        except KeyError as e:
-            raise ValueError from e  # a zone that has no name in Python: the value does not fit
-    return value
-
-
-def _zoned(name: str, column: str, values: Any, zone: str) -> list[Any]:
-    """Times with a zone; those without one are taken as Spark would, in the zone of the session."""
-    times = [v.to_pydatetime() if isinstance(v, pd.Timestamp) else v for v in values]
-    naive = [isinstance(v, datetime) and v is not pd.NaT and v.tzinfo is None for v in times]
-    if not any(naive):
-        return times
-    try:
-        here = ZoneInfo(zone)
-    except (KeyError, ValueError) as e:
-        raise BadChange(
-            f"row {naive.index(True) + 1} of the change of `{name}` has a time without a zone in `{column}`",
-            hint=f"give it with one: the time zone of this database, {zone}, has no name that Python knows",
-        ) from e
-    return [v.replace(tzinfo=here) if n else v for v, n in zip(times, naive, strict=True)]
-
-
-def _array(values: Any, t: pa.DataType) -> pa.Array:
-    """Values as an array; unlike Arrow it takes no fraction for a whole number, and no number for a time."""
-    if isinstance(values, pd.Series) and values.dtype != object:
-        given = pa.array(values, from_pandas=True)
-        if pa.types.is_floating(given.type) and pa.types.is_integer(t):
-            return given.cast(t)  # pandas keeps whole numbers with gaps so; a fraction is an error
-        if not fits(given.type, t):
-            raise TypeError
-        return pa.array(values, t, from_pandas=True)
-    values = list(values)
-    if pa.types.is_integer(t) and any(isinstance(v, float) and v == v for v in values):
-        raise TypeError
-    if pa.types.is_temporal(t) and any(isinstance(v, (int, float)) and v == v for v in values):
-        raise TypeError
-    return pa.array(values, t, from_pandas=pa.types.is_integer(t) or pa.types.is_temporal(t))
-
-
-def _one_by_one(name: str, column: str, values: Any, t: Any, zone: str) -> pa.Array:
-    """The column again, value by value, to name the one that does not fit."""
-    arrays = []
-    for i, v in enumerate(values):
-        try:
-            arrays.append(one_value(v, t, zone))
-        except NOT_FITTING as e:
-            raise BadChange(
-                f"row {i + 1} of the change of `{name}`: {v!r} is no {spark_type(t)} for the column `{column}`",
-                hint=WEIGHTS if column == WEIGHT else "give a value of that type, or None",
-            ) from e
-    return pa.concat_arrays(arrays)
-
-
-def checked(name: str, row: RecordType, table: pa.Table, sign: int) -> pa.Table:
+def checked(
+    name: str,
+    row: RecordType,
+    table: pa.Table,
+    sign: int,
+    zone: str = "UTC",
+    cast: bool = False,
+) -> pa.Table:
     """A table with the source's columns in their order and types, and signed weights."""
     given = {n.lower(): n for n in table.column_names}
     _columns_fit(name, row, list(table.column_names))
     arrays = []
     for n, t in row.fields:
         values = table.column(given[n.lower()])
-        wanted = arrow_type(t)
-        if values.type != wanted:
-            values = _cast(name, n, values, t, wanted)
+        if values.type != arrow_type(t):
+            values = _cast(name, n, values, t, zone, cast)
         arrays.append(values)
     weights = np.ones(table.num_rows, np.int64)
     if WEIGHT in given:
@@ -373,57 +268,39 @@ def _columns_fit(name: str, row: RecordType, found: list[str]) -> None:
         )
 
 
-def _cast(name: str, n: str, values: Any, t: Any, wanted: pa.DataType) -> Any:
-    if not fits(values.type, wanted):
-        raise BadChange(
-            f"the column `{n}` of the change of `{name}` is {values.type}, and should be {spark_type(t)}",
-            hint="cast it first",
-        )
+def _cast(name: str, n: str, values: Any, t: KeyType, zone: str, cast: bool) -> Any:
+    """A column of an Arrow table in the type of the source."""
     try:
-        return values.cast(wanted)
-    except pa.ArrowException as e:
+        made = in_type(values, t, zone, cast)
+    except KeyError as e:
+        raise no_zone(f"the change of `{name}`", n, zone) from e
+    except NOT_FITTING as e:
+        if cast:  # to say which value it is
+            return converted(name, RecordType(((n, t),)), {n: values.to_pylist()}, zone, cast)[n]
         raise BadChange(
             f"the column `{n}` of the change of `{name}` does not fit into {spark_type(t)}: {e}",
             hint="a value is too large or has too many digits",
         ) from e
-
-
-def fits(given: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether a column may be taken as another type: the same kind of thing, and no guessing."""
-    kinds = (
-        pa.types.is_integer,
-        pa.types.is_floating,
-        pa.types.is_boolean,
-        pa.types.is_date,
-        lambda t: (
-            pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_string_view(t)
-        ),
-        lambda t: pa.types.is_binary(t) or pa.types.is_large_binary(t),
-    )
-    if pa.types.is_null(given) or given == wanted:
-        return True
-    if pa.types.is_dictionary(given):
-        return fits(given.value_type, wanted)
-    if any(k(given) and k(wanted) for k in kinds):
-        return True
-    lists = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
-    if pa.types.is_large_list(wanted):
-        return any(k(given) for k in lists) and fits(given.value_type, wanted.value_type)
-    if pa.types.is_struct(wanted) and pa.types.is_struct(given):
-        names = {f.name for f in given}
-        return all(f.name in names and fits(given.field(f.name).type, f.type) for f in wanted)
-    if pa.types.is_decimal(wanted):
-        return bool(pa.types.is_integer(given) or pa.types.is_decimal(given))
-    if pa.types.is_timestamp(wanted):
-        return bool(pa.types.is_timestamp(given)) and (given.tz is None) == (wanted.tz is None)
-    return bool(pa.types.is_floating(wanted) and pa.types.is_integer(given))
+    if made is None:
+        raise BadChange(
+            f"the column `{n}` of the change of `{name}` is {values.type}, and should be {spark_type(t)}",
+            hint="cast it first, or apply(..., cast=True) where it is text or has fractions",
+        )
+    return made
 
 
 # --- Spark DataFrames --------------------------------------------------------------------------------------------
 
 
 def _frame(
-    name: str, row: RecordType, data: DataFrame, sign: int, root: Path, counts: Counts
+    name: str,
+    row: RecordType,
+    data: DataFrame,
+    sign: int,
+    root: Path,
+    counts: Counts,
+    cast: bool,
+    limits: Sequence[Limit],
 ) -> Change:
     """A DataFrame, evaluated in one job of its own session."""
     with telling(f"reading the change of `{name}`"):
@@ -431,7 +308,7 @@ def _frame(
         given = {f.name.lower(): f for f in data.schema.fields}
         for n, t in row.fields:
             found = given[n.lower()].dataType.simpleString()
-            if not _castable(found, spark_type(t)):
+            if not (_castable(found, spark_type(t)) or (cast and _readable(found))):
                 raise BadChange(
                     f"the column `{n}` of the change of `{name}` is {found}, and should be {spark_type(t)}",
                     hint="cast it first",
@@ -452,9 +329,12 @@ def _frame(
         rows += part["rows"]
         if part["file"] is None:
             with pa.ipc.open_stream(part["content"]) as reader:
-                tables.append(checked(name, row, reader.read_all(), sign))
+                table = checked(name, row, reader.read_all(), sign)
+            check_limits(name, limits, table)
+            tables.append(table)
         else:
             table = checked(name, row, read_file(root / part["file"]), sign)
+            check_limits(name, limits, table)
             files.append(write_file(root, table))
             (root / part["file"]).unlink(missing_ok=True)
     return Change(tuple(tables), tuple(files), rows=rows)
@@ -488,6 +368,11 @@ def _stager(root: str) -> Any:
                 yield out(None, sink.getvalue().to_pybytes(), table.num_rows)
 
     return stage_partition
+
+
+def _readable(given: str) -> bool:
+    """Whether a column is of what `cast` reads as other types."""
+    return given in ("string", "float", "double", *_RANK) or given.startswith("decimal")
 
 
 _RANK = {"tinyint": 0, "smallint": 1, "int": 2, "bigint": 3}

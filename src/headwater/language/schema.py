@@ -40,6 +40,7 @@ Schemas = Mapping[str, MapType]
 
 EXAMPLE = "write columns with Spark's types: id BIGINT, item STRING"
 
+MOST_DIGITS = 38
 _KINDS = exp.DataType.Type
 _SCALARS: dict[Any, KeyType] = {
     _KINDS.BOOLEAN: BOOLEAN,
@@ -69,7 +70,13 @@ def type_of_ddl(data_type: exp.DataType) -> KeyType:
         return _SCALARS[kind]
     if kind == _KINDS.DECIMAL:
         sizes = [int(p.name) for p in data_type.expressions]
-        return decimal(*[*sizes, 0][:2]) if sizes else decimal(10, 0)
+        precision, scale = [*sizes, 0][:2] if sizes else (10, 0)
+        if not (1 <= precision <= MOST_DIGITS and 0 <= scale <= precision):
+            raise ParseError(
+                f"there is no type DECIMAL({precision},{scale})",
+                hint=f"a decimal has {MOST_DIGITS} digits at most, and not more of them behind the point",
+            )
+        return decimal(precision, scale)
     if kind == _KINDS.ARRAY and data_type.expressions:
         return Boxed(bag(type_of_ddl(data_type.expressions[0])))
     if kind == _KINDS.STRUCT:
@@ -93,18 +100,28 @@ def sql_name(t: Type) -> str:
             return str(t)
 
 
-def columns(ddl: str) -> RecordType:
-    """The columns of a table from DDL text: `a BIGINT, b ARRAY<STRUCT<c: STRING>>`."""
+def schema_tree(ddl: str) -> list[exp.Expression]:
+    """Columns and constraints of a table as sqlglot reads them."""
     try:
         table = sqlglot.parse_one(f"CREATE TABLE t ({ddl})", dialect="spark")
-    except sqlglot.errors.ParseError as e:
-        at = e.errors[0] if e.errors else {}
+    except sqlglot.errors.SqlglotError as e:
+        at = e.errors[0] if isinstance(e, sqlglot.errors.ParseError) and e.errors else {}
         near = f"near `{at['highlight']}`; " if at.get("highlight") else ""
         raise ParseError(f"cannot read the schema `{ddl}`", hint=near + EXAMPLE) from e
-    fields = []
     if not isinstance(table.this, exp.Schema) and ddl.strip():
         raise ParseError(f"cannot read the schema `{ddl}`", hint=EXAMPLE)
-    for column in table.this.expressions:
+    return list(table.this.expressions)
+
+
+_CONSTRAINTS = (exp.PrimaryKey, exp.Constraint, exp.ForeignKey, exp.ColumnConstraintKind)
+
+
+def columns(ddl: str) -> RecordType:
+    """The columns of a table from DDL text: `a BIGINT, b ARRAY<STRUCT<c: STRING>>`."""
+    fields = []
+    for column in schema_tree(ddl):
+        if isinstance(column, _CONSTRAINTS):
+            continue  # what a schema says beside its columns is read by `declared`
         if not isinstance(column, exp.ColumnDef) or column.args.get("kind") is None:
             what = column.sql(dialect="spark")
             raise ParseError(f"`{what}` is no column with a type in `{ddl}`", hint=EXAMPLE)
