@@ -5,6 +5,8 @@ Several relations that changed are treated in one of two ways, which give the sa
     at once      every product-rule term, all look-ups at the version before        one round a stratum
     in sequence  one relation after another, each reads what those before it wrote  no terms of two changes
 
+In sequence, answers of one row that nothing ties to the rest are one relation: their product, before and after.
+
 Answers are evaluated once, after the last change that touches their groups. Every round and every answer is
 computed here while the change, what is found for it and the groups that it touches are small, and on Spark when not.
 """
@@ -12,19 +14,22 @@ computed here while the change, what is found for it and the groups that it touc
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from headwater.compiler.program import Map, Program, Statement, Stratum
+from headwater.calculus.types import RecordType
+from headwater.compiler.program import WEIGHT, Map, Program, Statement, Stratum
 from headwater.compiler.strata import Compiler
+from headwater.compiler.together import singles
 from headwater.engine.answers import components, different, keep_answers, merge, read_for, rows
 from headwater.engine.cluster import Cluster
 from headwater.engine.pieces import whole
 from headwater.engine.rows import changes_of, run
 from headwater.engine.session import Session
-from headwater.engine.stage import Change
+from headwater.engine.stage import Change, schema_of
 from headwater.engine.working import Working
 from headwater.errors import EngineError
 from headwater.state.arrangement import TooMany
@@ -37,6 +42,20 @@ def answered(program: Program) -> set[str]:
     """The strata whose answers are needed in an increment: others are computed when they are read."""
     read = {r for m in program.maps.values() for r in m.reads}
     return {s.name for s in program.strata.values() if s.name in read or s.answers is not None}
+
+
+def product_of(changes: Sequence[pa.Table], row: RecordType) -> pa.Table:
+    """The change of the product of relations of one row each: that of their old rows goes, that of the new comes."""
+    schema = schema_of(row)
+    sides = [schema.empty_table()]
+    for sign in (-1, 1):
+        rows = [t.filter(pc.equal(t.column(WEIGHT), sign)) for t in changes]
+        assert all(t.num_rows <= 1 for t in rows), "an answer without groups has one row"
+        if all(t.num_rows for t in rows):
+            cells = [c for t in rows for c in t.drop_columns([WEIGHT]).columns]
+            arrays = [c.cast(f.type) for c, f in zip(cells, schema, strict=False)]
+            sides.append(pa.table([*arrays, pa.array([sign], pa.int64())], schema=schema))
+    return pa.concat_tables(sides)
 
 
 class Increment:
@@ -61,8 +80,11 @@ class Increment:
             changed = [n for n in self.changes if self.compiler.relations.levels.get(n, 0) == level]
             if in_sequence:
                 self.working.reads_new = True
+                single = self._single(changed)
                 for name in changed:
-                    self.round(maps, {name})
+                    if name not in single:
+                        self.round(maps, {name})
+                self.round_together(maps, single)
             else:
                 self.round([m for m in maps if m.level == level], self.changes)
             self.settle(level)
@@ -109,6 +131,38 @@ class Increment:
             if all(n in self.changes for n in s.needs)
         ]
         self.execute(statements)
+
+    def _single(self, changed: Iterable[str]) -> set[str]:
+        """The changed relations of one row that all maps can take together; none if there is only one."""
+        names, before = singles(self.program).intersection(changed), set[str]()
+        while names != before:  # what one map cannot take leaves fewer for the others
+            before = set(names)
+            for m in self.program.maps.values():
+                mine = names.intersection(m.reads)
+                if len(mine) > 1 and self.compiler.maps.together(m, mine) is None:
+                    names -= mine
+        return names if len(names) > 1 else set()
+
+    def round_together(self, maps: Iterable[Map], single: set[str]) -> None:
+        """The statements of relations of one row each, in one round: none looks up what another changes."""
+        statements: list[Statement] = []
+        for m in maps:
+            mine = single.intersection(m.reads)
+            if len(mine) < 2:
+                statements.extend(self.compiler.maps.statements(m, mine))
+                continue
+            made = self.compiler.maps.together(m, mine)
+            assert made is not None, m.name
+            for t in made:
+                change = product_of([self._table(n) for n in t.factors], t.row)
+                if change.num_rows:
+                    statements.append(t.statement)
+                    self.changes[t.statement.drives] = Change.of(change)
+                    self.working.rows = {**self.working.rows, t.statement.drives: t.row}
+        self.execute(statements)
+
+    def _table(self, relation: str) -> pa.Table:
+        return whole(self.changes[relation], self.root, self.working)
 
     def execute(self, statements: list[Statement]) -> None:
         """Statements over the changes that are known, and then the merges."""
