@@ -11,6 +11,7 @@ import duckdb
 import pytest
 
 import headwater as hw
+from headwater.compiler.strata import Compiler
 from headwater.engine import rows as statements
 from spark_session import session
 
@@ -135,3 +136,24 @@ def test_tied_subqueries_do_not_multiply(tmp_path: Path, seen: list[int]) -> Non
     query = f"SELECT x FROM r WHERE x = (SELECT count(*) FROM t) AND {tests}"
     found = increments(tmp_path, query, seen)
     assert max(found) <= 60, found
+
+
+def test_rebuild_compiles_each_view_as_often_whatever_the_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled: list[str] = []
+    view = Compiler.view
+
+    def watched(self: Compiler, name: str, *args: Any, **named: Any) -> Any:
+        compiled.append(name)
+        return view(self, name, *args, **named)
+
+    with hw.open(tmp_path / "db") as db:
+        db.source("t", "a BIGINT, b BIGINT")
+        db.apply({"t": [(i, i) for i in range(10)]})
+        for i in range(8):
+            db.view(f"v{i}", f"SELECT a, sum(b) AS s FROM t WHERE b > {i} GROUP BY a")
+        monkeypatch.setattr(Compiler, "view", watched)
+        db.rebuild()
+        assert len(compiled) <= 4 * 8, compiled
+        assert db.table("v7").num_rows == 2

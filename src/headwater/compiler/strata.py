@@ -102,7 +102,8 @@ class Compiler:
 
         Rows of a nested view are looked up by the columns `key`.
         """
-        known = {Rel(v.name, bag(v.type)): v.term for v in self.program.views.values()}
+        views = [v for r in relations(term) if (v := self.program.views.get(r.name)) is not None]
+        known = {Rel(v.name, bag(v.type)): v.term for v in views}
         whole = substitute(term, known)
         t = type_of(whole)
         if not isinstance(t, MapType) or t.value != INT:

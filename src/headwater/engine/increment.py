@@ -71,6 +71,13 @@ class Increment:
         self.changes: dict[str, Change] = {}
         self.later: dict[str, list[pa.Table]] = {}
         self.looked_up = compiler.maps.looked_up()
+        self.answered = answered(self.program)
+        self.read = {r for m in self.program.maps.values() for r in m.reads}
+        self.strata: dict[str, list[Stratum]] = {}
+        """The strata that are answered from a map."""
+        for s in self.program.strata.values():
+            for m in {m.name for m in (s.group, *s.bags)}:
+                self.strata.setdefault(m, []).append(s)
 
     def run(self, changes: Mapping[str, Change], in_sequence: bool) -> None:
         """Carries the changes of sources through; what is new is then in `working`."""
@@ -174,8 +181,7 @@ class Increment:
                 self._merge(self._emitted(statements))
                 return
         self.settle()  # a group's value has no state in which a change is missing that came before
-        needed = answered(self.program)
-        self._touch(self.cluster.round(statements, self.changes, strata, needed))
+        self._touch(self.cluster.round(statements, self.changes, strata, self.answered))
 
     def _emitted(self, statements: Iterable[Statement]) -> dict[str, list[pa.Table]]:
         """What statements give here, by map."""
@@ -189,19 +195,21 @@ class Increment:
 
     def _merge(self, emitted: Mapping[str, list[pa.Table]]) -> None:
         """Merges at once the maps that statements look up; the others later, all rounds together."""
-        strata = list(self.program.strata.values())
         now = {n: tables for n, tables in emitted.items() if n in self.looked_up}
         for n, tables in emitted.items():
             if n not in self.looked_up:
                 self.later.setdefault(n, []).extend(tables)
-        self._touch(merge(self.working, strata, now, answered(self.program)))
+        self._add(now)
 
     def settle(self, level: int | None = None) -> None:
         """Merges what was put off, of the maps up to a level."""
         names = [n for n in self.later if level is None or self.program.maps[n].level <= level]
-        emitted = {n: self.later.pop(n) for n in names}
-        strata = list(self.program.strata.values())
-        self._touch(merge(self.working, strata, emitted, answered(self.program)))
+        self._add({n: self.later.pop(n) for n in names})
+
+    def _add(self, emitted: Mapping[str, list[pa.Table]]) -> None:
+        """Merges changes into their maps, with the strata that are answered from these."""
+        strata = {s.name: s for n in emitted for s in self.strata.get(n, ())}
+        self._touch(merge(self.working, strata.values(), emitted, self.answered))
 
     def _touch(self, touched: Mapping[str, pa.Table]) -> None:
         for name, keys in touched.items():
@@ -217,10 +225,8 @@ class Increment:
 
     def answer(self, strata: Iterable[Stratum]) -> None:
         """The changes of relations whose groups were touched."""
-        needed = answered(self.program)
-        read = {r for m in self.program.maps.values() for r in m.reads}
         for s in strata:
-            if s.name not in needed or s.name not in self.touched:
+            if s.name not in self.answered or s.name not in self.touched:
                 continue
             keys = different(s.group, self.touched[s.name])
             weights = read_for(self.working, s, keys)
@@ -230,7 +236,7 @@ class Increment:
                 found = components(self.working, s, keys)
                 if s.answers is not None:
                     keep_answers(self.working, s, found)
-            if s.name in read:
+            if s.name in self.read:
                 change = rows(s, found, self.session.evaluate)
                 if change.num_rows:
                     self.changes[s.name] = Change.of(change)
