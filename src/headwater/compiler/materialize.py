@@ -47,6 +47,7 @@ from headwater.compiler.program import WEIGHT, Expand, Lookup, Map, Program, Sta
 from headwater.compiler.together import Together, multiplied, untied
 from headwater.errors import NotIncremental
 from headwater.rules.delta import delta
+from headwater.rules.failures import raises
 from headwater.rules.keyed import cells
 from headwater.rules.monoid import Monomial, summands
 from headwater.rules.normalize import normalize
@@ -213,6 +214,10 @@ class Materializer:
         sources = dict(m.atoms)
         (driver, drives), *others = changed
         filters = [f.condition for f in m.factors if isinstance(f, Pred)]
+        if (
+            len(m.atoms) == 1
+        ):  # what cannot fail comes first: it may guard the others; of joins nothing fails
+            filters.sort(key=raises)
         scale = [f for f in m.factors if not isinstance(f, Pred)]
         key, values = output_of(m.output)
         rings = [[*scale, *v] for v in values]

@@ -32,10 +32,21 @@ from headwater.engine.session import Session
 from headwater.engine.stage import Change, schema_of
 from headwater.engine.working import Working
 from headwater.errors import EngineError
+from headwater.rules.failures import DIVIDES, EMPTY
 from headwater.state.arrangement import TooMany
 
 MOST_AT_ONCE = 3
 """Above so many changed relations in a map they are taken one after another."""
+
+
+FAILED = {
+    DIVIDES: (
+        "a row of a view divides by zero",
+        "guard the divisor, for example with nullif(divisor, 0)",
+    ),
+    EMPTY: ("min() or max() of an empty collection", "give default= a value, or ask first"),
+}
+"""What is said of rows that fail, and what can be done."""
 
 
 def answered(program: Program) -> set[str]:
@@ -99,15 +110,12 @@ class Increment:
         self.check()
 
     def check(self) -> None:
-        """Raises if rows are left that divide by zero."""
+        """Raises if rows are left that fail."""
         one = pa.table({"_h": pa.array([0], pa.int64())})
         for m in self.program.checks.values():
             if m.name in self.working.added and self.working.now(m.name).lookup(one).num_rows:
-                raise EngineError(
-                    "a row of a view divides by zero",
-                    hint="guard the divisor, for example with nullif(divisor, 0)\n"
-                    "the database is as it was before",
-                )
+                what, hint = FAILED[m.note]
+                raise EngineError(what, hint=f"{hint}\nthe database is as it was before")
 
     def possible_at_once(self, changed: Iterable[str]) -> bool:
         """Whether the maps that are kept are enough for all product-rule terms of a change to sources."""
