@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from functools import cached_property
-from typing import Any, TypeVar
+from functools import cached_property, lru_cache
+from typing import Any, TypeVar, cast
 
 from headwater.calculus.parse import parse, parse_type
 from headwater.calculus.scalars import SPARK_TEXT
@@ -115,8 +115,7 @@ class ViewDef:
 
     @property
     def type(self) -> MapType:
-        row: Any = parse_type(self.row) if self.row else columns(self.ddl)
-        return bag(row)
+        return bag(_row_type(self.row) if self.row else columns(self.ddl))
 
 
 @dataclass
@@ -168,6 +167,15 @@ class Catalog:
         return self._compiled() if version is None else well_defined(version, self._compiled)
 
     def _compiled(self) -> Compiler:
+        compiler = self._without_views()
+        known: dict[str, MapType] = {n: s.type for n, s in self.sources.items()}
+        for view in self.views.values():
+            compiler.view(view.name, _term(view, known), view.kept, view.key)
+            known[view.name] = view.type
+        return compiler
+
+    def _without_views(self) -> Compiler:
+        """A program with the maps of the sources alone."""
         sources = self.sources.values()
         static = [n for s in sources if s.static for n in s.relations]
         inputs: dict[Rel, Term] = {
@@ -187,23 +195,19 @@ class Catalog:
             if source.retain:
                 for kept in source.all_maps:
                     compiler.program.maps[kept.name] = kept
-        known: dict[str, MapType] = {n: s.type for n, s in self.sources.items()}
-        for view in self.views.values():
-            term = parse(view.term, known)
-            check_texts(term)
-            compiler.view(view.name, term, view.kept, view.key)
-            known[view.name] = view.type
         return compiler
 
     def chosen_again(self) -> Catalog:
-        """The same views, with the strategies that are taken for them now."""
+        """The same views, with the strategies that are taken for them now, each beside those before it."""
         out = Catalog(self.sources)
-        known = self.schemas()
+        known, compiler = self.schemas(), self._without_views()
         for view in self.views.values():
+            term = _term(view, known)
             if view.strategy == "auto":
-                term = parse(view.term, known)
-                _, kept, why = out.compiled().choose(view.name, term, view.key)
+                compiler, kept, why = compiler.choose(view.name, term, view.key)
                 view = replace(view, kept=kept, why=why)
+            else:
+                compiler.view(view.name, term, view.kept, view.key)
             out.views[view.name] = view
         return out
 
@@ -254,6 +258,20 @@ def _checked(key: str, prefix: str, made: SourceDef | ViewDef) -> str:
     if key != prefix + made.name:
         raise ValueError(f"`{key}` is called `{made.name}`")
     return made.name
+
+
+@lru_cache(maxsize=4096)
+def _row_type(text: str) -> RecordType:
+    """The type of a row from its notation; all views are asked for theirs whenever one is defined."""
+    t: Any = parse_type(text)
+    return cast(RecordType, t)
+
+
+def _term(view: ViewDef, known: dict[str, MapType]) -> Term:
+    """The term of a view, whose texts are such as may be given to Spark."""
+    term = parse(view.term, known)
+    check_texts(term)
+    return term
 
 
 def part_map(source: SourceDef, part: SourcePart) -> Map:

@@ -44,8 +44,10 @@ from headwater.calculus.types import (
 from headwater.compiler.alpha import canonical, digest, once, sorted_monomial
 from headwater.compiler.flow import Flow, Link, connected, links_of, parts_of, row_columns
 from headwater.compiler.program import WEIGHT, Expand, Lookup, Map, Program, Statement
+from headwater.compiler.together import Together, multiplied, untied
 from headwater.errors import NotIncremental
 from headwater.rules.delta import delta
+from headwater.rules.failures import raises
 from headwater.rules.keyed import cells
 from headwater.rules.monoid import Monomial, summands
 from headwater.rules.normalize import normalize
@@ -77,6 +79,7 @@ class Materializer:
         self.created: list[Map] = []
         self.frozen = False
         self._statements: dict[tuple[str, frozenset[str]], list[Statement]] = {}
+        self._together: dict[tuple[str, frozenset[str]], list[Together] | None] = {}
 
     def copy(self, program: Program, relations: Relations) -> Materializer:
         """The same over a copy of a program: statements that are known stay so."""
@@ -182,6 +185,35 @@ class Materializer:
         finally:
             self.frozen = False
 
+    def together(self, target: Map, changed: Iterable[str]) -> list[Together] | None:
+        """How relations of one row each change a map, those of a monomial as one; None if that is not possible."""
+        names = frozenset(changed) & set(target.reads)
+        key = target.name, names
+        if key not in self._together:
+            self.frozen = True
+            try:
+                self._together[key] = self._products(target, names)
+            except NoSuchMap:
+                self._together[key] = None
+            finally:
+                self.frozen = False
+        return self._together[key]
+
+    def _products(self, target: Map, names: frozenset[str]) -> list[Together] | None:
+        terms = summands(normalize(target.term))
+        if not names <= untied([m for _, m in terms]):
+            return None
+        strategy = "first-order" if target.name.startswith(BASE) else "recursive"
+        out = []
+        for sign, m in terms:
+            if not names.isdisjoint(s.name for _, s in m.atoms if isinstance(s, Rel)):
+                made = multiplied(m, names)
+                if made is None:
+                    return None
+                statement = self._statement(target, sign, made.monomial, strategy)
+                out.append(Together(made.factors, made.row, statement))
+        return out
+
     # --- statements -----------------------------------------------------------------------------------------
 
     def _statement(self, target: Map, sign: int, m: Monomial, strategy: str) -> Statement:
@@ -192,6 +224,10 @@ class Materializer:
         sources = dict(m.atoms)
         (driver, drives), *others = changed
         filters = [f.condition for f in m.factors if isinstance(f, Pred)]
+        if (
+            len(m.atoms) == 1
+        ):  # what cannot fail comes first: it may guard the others; of joins nothing fails
+            filters.sort(key=raises)
         scale = [f for f in m.factors if not isinstance(f, Pred)]
         key, values = output_of(m.output)
         rings = [[*scale, *v] for v in values]

@@ -41,14 +41,13 @@ from headwater.compiler.nesting import nested_parts
 from headwater.compiler.program import Map, Program, View
 from headwater.errors import IllTyped, NotIncremental, NotShreddable
 from headwater.rules.disjunctions import joins
-from headwater.rules.failures import failing, lenient, may_fail
+from headwater.rules.failures import KINDS, failing, lenient, may_fail
 from headwater.rules.grouping import groups_again
 from headwater.rules.monoid import Monomial
 from headwater.rules.opening import as_lists, builds_bags, opened, retyped, without_order
 from headwater.rules.owned import Owned
 from headwater.rules.subqueries import Subqueries
 
-DIVIDES = "rows that divide by zero"
 STRATEGIES = ("auto", "recursive", "first-order", "recompute")
 
 
@@ -102,7 +101,8 @@ class Compiler:
 
         Rows of a nested view are looked up by the columns `key`.
         """
-        known = {Rel(v.name, bag(v.type)): v.term for v in self.program.views.values()}
+        views = [v for r in relations(term) if (v := self.program.views.get(r.name)) is not None]
+        known = {Rel(v.name, bag(v.type)): v.term for v in views}
         whole = substitute(term, known)
         t = type_of(whole)
         if not isinstance(t, MapType) or t.value != INT:
@@ -161,15 +161,17 @@ class Compiler:
     # --- where answers are needed ---------------------------------------------------------------------------
 
     def monomials(self, term: Term) -> list[tuple[int, Monomial]]:
-        """A term as a sum of monomials over relations; divisions by zero among joined rows are counted beside."""
+        """A term as a sum of monomials over relations; what fails among joined rows is counted beside."""
         found = joins(self.subqueries.monomials(term))
         risky = [(sign, m) for sign, m in found if may_fail(m)]
         if not risky:
             return found
-        counts = [(1, f) for _, m in risky for f in failing(m)]
-        made = summed(counts, MapType(RecordType(()), ProductType((("r0", INT),))))
-        kept = self.maps.keep(made, [], strategy=self.strategy, kind="value", note=DIVIDES)
-        self.program.checks[kept.name] = kept
+        for way in KINDS:
+            counts = [(1, f) for _, m in risky for f in failing(m, way)]
+            if counts:
+                made = summed(counts, MapType(RecordType(()), ProductType((("r0", INT),))))
+                kept = self.maps.keep(made, [], strategy=self.strategy, kind="value", note=way)
+                self.program.checks[kept.name] = kept
         return [(sign, lenient(m) if may_fail(m) else m) for sign, m in found]
 
     def _relation(self, term: Term) -> Term:

@@ -5,6 +5,8 @@ Several relations that changed are treated in one of two ways, which give the sa
     at once      every product-rule term, all look-ups at the version before        one round a stratum
     in sequence  one relation after another, each reads what those before it wrote  no terms of two changes
 
+In sequence, answers of one row that nothing ties to the rest are one relation: their product, before and after.
+
 Answers are evaluated once, after the last change that touches their groups. Every round and every answer is
 computed here while the change, what is found for it and the groups that it touches are small, and on Spark when not.
 """
@@ -12,31 +14,59 @@ computed here while the change, what is found for it and the groups that it touc
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from headwater.compiler.program import Map, Program, Statement, Stratum
+from headwater.calculus.types import RecordType
+from headwater.compiler.program import WEIGHT, Map, Program, Statement, Stratum
 from headwater.compiler.strata import Compiler
+from headwater.compiler.together import singles
 from headwater.engine.answers import components, different, keep_answers, merge, read_for, rows
 from headwater.engine.cluster import Cluster
 from headwater.engine.pieces import whole
 from headwater.engine.rows import changes_of, run
 from headwater.engine.session import Session
-from headwater.engine.stage import Change
+from headwater.engine.stage import Change, schema_of
 from headwater.engine.working import Working
 from headwater.errors import EngineError
+from headwater.rules.failures import DIVIDES, EMPTY
 from headwater.state.arrangement import TooMany
 
 MOST_AT_ONCE = 3
 """Above so many changed relations in a map they are taken one after another."""
 
 
+FAILED = {
+    DIVIDES: (
+        "a row of a view divides by zero",
+        "guard the divisor, for example with nullif(divisor, 0)",
+    ),
+    EMPTY: ("min() or max() of an empty collection", "give default= a value, or ask first"),
+}
+"""What is said of rows that fail, and what can be done."""
+
+
 def answered(program: Program) -> set[str]:
     """The strata whose answers are needed in an increment: others are computed when they are read."""
     read = {r for m in program.maps.values() for r in m.reads}
     return {s.name for s in program.strata.values() if s.name in read or s.answers is not None}
+
+
+def product_of(changes: Sequence[pa.Table], row: RecordType) -> pa.Table:
+    """The change of the product of relations of one row each: that of their old rows goes, that of the new comes."""
+    schema = schema_of(row)
+    sides = [schema.empty_table()]
+    for sign in (-1, 1):
+        rows = [t.filter(pc.equal(t.column(WEIGHT), sign)) for t in changes]
+        assert all(t.num_rows <= 1 for t in rows), "an answer without groups has one row"
+        if all(t.num_rows for t in rows):
+            cells = [c for t in rows for c in t.drop_columns([WEIGHT]).columns]
+            arrays = [c.cast(f.type) for c, f in zip(cells, schema, strict=False)]
+            sides.append(pa.table([*arrays, pa.array([sign], pa.int64())], schema=schema))
+    return pa.concat_tables(sides)
 
 
 class Increment:
@@ -52,6 +82,13 @@ class Increment:
         self.changes: dict[str, Change] = {}
         self.later: dict[str, list[pa.Table]] = {}
         self.looked_up = compiler.maps.looked_up()
+        self.answered = answered(self.program)
+        self.read = {r for m in self.program.maps.values() for r in m.reads}
+        self.strata: dict[str, list[Stratum]] = {}
+        """The strata that are answered from a map."""
+        for s in self.program.strata.values():
+            for m in {m.name for m in (s.group, *s.bags)}:
+                self.strata.setdefault(m, []).append(s)
 
     def run(self, changes: Mapping[str, Change], in_sequence: bool) -> None:
         """Carries the changes of sources through; what is new is then in `working`."""
@@ -61,8 +98,11 @@ class Increment:
             changed = [n for n in self.changes if self.compiler.relations.levels.get(n, 0) == level]
             if in_sequence:
                 self.working.reads_new = True
+                single = self._single(changed)
                 for name in changed:
-                    self.round(maps, {name})
+                    if name not in single:
+                        self.round(maps, {name})
+                self.round_together(maps, single)
             else:
                 self.round([m for m in maps if m.level == level], self.changes)
             self.settle(level)
@@ -70,15 +110,12 @@ class Increment:
         self.check()
 
     def check(self) -> None:
-        """Raises if rows are left that divide by zero."""
+        """Raises if rows are left that fail."""
         one = pa.table({"_h": pa.array([0], pa.int64())})
         for m in self.program.checks.values():
             if m.name in self.working.added and self.working.now(m.name).lookup(one).num_rows:
-                raise EngineError(
-                    "a row of a view divides by zero",
-                    hint="guard the divisor, for example with nullif(divisor, 0)\n"
-                    "the database is as it was before",
-                )
+                what, hint = FAILED[m.note]
+                raise EngineError(what, hint=f"{hint}\nthe database is as it was before")
 
     def possible_at_once(self, changed: Iterable[str]) -> bool:
         """Whether the maps that are kept are enough for all product-rule terms of a change to sources."""
@@ -110,6 +147,38 @@ class Increment:
         ]
         self.execute(statements)
 
+    def _single(self, changed: Iterable[str]) -> set[str]:
+        """The changed relations of one row that all maps can take together; none if there is only one."""
+        names, before = singles(self.program).intersection(changed), set[str]()
+        while names != before:  # what one map cannot take leaves fewer for the others
+            before = set(names)
+            for m in self.program.maps.values():
+                mine = names.intersection(m.reads)
+                if len(mine) > 1 and self.compiler.maps.together(m, mine) is None:
+                    names -= mine
+        return names if len(names) > 1 else set()
+
+    def round_together(self, maps: Iterable[Map], single: set[str]) -> None:
+        """The statements of relations of one row each, in one round: none looks up what another changes."""
+        statements: list[Statement] = []
+        for m in maps:
+            mine = single.intersection(m.reads)
+            if len(mine) < 2:
+                statements.extend(self.compiler.maps.statements(m, mine))
+                continue
+            made = self.compiler.maps.together(m, mine)
+            assert made is not None, m.name
+            for t in made:
+                change = product_of([self._table(n) for n in t.factors], t.row)
+                if change.num_rows:
+                    statements.append(t.statement)
+                    self.changes[t.statement.drives] = Change.of(change)
+                    self.working.rows = {**self.working.rows, t.statement.drives: t.row}
+        self.execute(statements)
+
+    def _table(self, relation: str) -> pa.Table:
+        return whole(self.changes[relation], self.root, self.working)
+
     def execute(self, statements: list[Statement]) -> None:
         """Statements over the changes that are known, and then the merges."""
         strata = list(self.program.strata.values())
@@ -120,8 +189,7 @@ class Increment:
                 self._merge(self._emitted(statements))
                 return
         self.settle()  # a group's value has no state in which a change is missing that came before
-        needed = answered(self.program)
-        self._touch(self.cluster.round(statements, self.changes, strata, needed))
+        self._touch(self.cluster.round(statements, self.changes, strata, self.answered))
 
     def _emitted(self, statements: Iterable[Statement]) -> dict[str, list[pa.Table]]:
         """What statements give here, by map."""
@@ -135,19 +203,21 @@ class Increment:
 
     def _merge(self, emitted: Mapping[str, list[pa.Table]]) -> None:
         """Merges at once the maps that statements look up; the others later, all rounds together."""
-        strata = list(self.program.strata.values())
         now = {n: tables for n, tables in emitted.items() if n in self.looked_up}
         for n, tables in emitted.items():
             if n not in self.looked_up:
                 self.later.setdefault(n, []).extend(tables)
-        self._touch(merge(self.working, strata, now, answered(self.program)))
+        self._add(now)
 
     def settle(self, level: int | None = None) -> None:
         """Merges what was put off, of the maps up to a level."""
         names = [n for n in self.later if level is None or self.program.maps[n].level <= level]
-        emitted = {n: self.later.pop(n) for n in names}
-        strata = list(self.program.strata.values())
-        self._touch(merge(self.working, strata, emitted, answered(self.program)))
+        self._add({n: self.later.pop(n) for n in names})
+
+    def _add(self, emitted: Mapping[str, list[pa.Table]]) -> None:
+        """Merges changes into their maps, with the strata that are answered from these."""
+        strata = {s.name: s for n in emitted for s in self.strata.get(n, ())}
+        self._touch(merge(self.working, strata.values(), emitted, self.answered))
 
     def _touch(self, touched: Mapping[str, pa.Table]) -> None:
         for name, keys in touched.items():
@@ -163,10 +233,8 @@ class Increment:
 
     def answer(self, strata: Iterable[Stratum]) -> None:
         """The changes of relations whose groups were touched."""
-        needed = answered(self.program)
-        read = {r for m in self.program.maps.values() for r in m.reads}
         for s in strata:
-            if s.name not in needed or s.name not in self.touched:
+            if s.name not in self.answered or s.name not in self.touched:
                 continue
             keys = different(s.group, self.touched[s.name])
             weights = read_for(self.working, s, keys)
@@ -176,7 +244,7 @@ class Increment:
                 found = components(self.working, s, keys)
                 if s.answers is not None:
                     keep_answers(self.working, s, found)
-            if s.name in read:
+            if s.name in self.read:
                 change = rows(s, found, self.session.evaluate)
                 if change.num_rows:
                     self.changes[s.name] = Change.of(change)

@@ -104,18 +104,22 @@ def step(
 
     They are divided where they are enough: in the look-up that finds them, so that one row with many entries can be
     shared; where nothing is looked up, at once. `TooMany` if a look-up finds more than `most`.
+
+    What one look-up finds in parts that cancel, every later one would find that many times over, so only the last
+    is left to whoever sums: k look-ups of entries that changed make one row, and not three to the power of k.
     """
     groups = segments(steps)
     if not any(isinstance(s, Lookup | Expand) for s in groups):
         table, share = shared(table, share), WHOLE
-    for s in groups:
+    last = max((i for i, s in enumerate(groups) if isinstance(s, Lookup)), default=0)
+    for i, s in enumerate(groups):
         if isinstance(s, Lookup):
             into = maps.find(s)
             table, keys = probes(s, table, into)
             mine = WHOLE
             if share != WHOLE and into.count(hashes(keys)).sum() >= ENOUGH:
                 mine, share = share, WHOLE
-            table = look_up(s, table, keys, into, mine, most)
+            table = look_up(s, table, keys, into, mine, most, in_parts=i == last)
         else:
             table = expanded(s, table) if isinstance(s, Expand) else scalars(s, table)
             if isinstance(s, Expand) and table.num_rows >= ENOUGH:
@@ -169,9 +173,14 @@ def look_up(
     into: Arrangement,
     share: Share = WHOLE,
     most: int | None = None,
+    in_parts: bool = True,
 ) -> pa.Table:
-    """Every row with each entry at its key."""
-    found = into.lookup(keys, linear=True, share=share, most=most)
+    """Every row with each entry at its key, which may come in parts.
+
+    A share of the entries always does; and an entry of a change is there even if it counts no rows.
+    """
+    linear = in_parts or s.change or share != WHOLE
+    found = into.lookup(keys, linear=linear, share=share, most=most)
     at = np.asarray(column(found, INDEX))
     if len(at) != table.num_rows or (at != np.arange(len(at))).any():
         table = table.take(pa.array(at))

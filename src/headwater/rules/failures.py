@@ -1,45 +1,57 @@
-"""Divisions that may fail, as a count that is maintained: the answer is an error when it is not zero.
+"""Scalars that may fail, as counts that are maintained: the answer is an error when one of them is not zero.
 
 While several inputs change, a delta pairs rows that are never there together: a new row with an old total of zero.
-What such pairs give cancels in the end, but a division by zero among them would be raised at once. So
+What such pairs give cancels in the end, but a failure among them would be raised at once. So
 
-    a / b   becomes   case b = 0 then NULL else a / b,   and [b = 0] is counted beside
+    a / b           becomes   case b = 0 then NULL else a / b,   and [b = 0] is counted beside
+    py_present(a)   becomes   a,                                 and [a is null] is counted beside
 
 wherever rows are joined. The count is linear like everything else, what is transient cancels in it as well, and a
-row that divides by zero for good leaves it above zero.
+row that fails for good leaves it above zero. A guard guards: what stands behind `case`, `and`, `or` or `coalesce`
+fails only where it is evaluated, and filters that cannot fail come first.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from headwater.calculus.check import type_of
 from headwater.calculus.terms import Call, Const, Num, Pred, Record, Sng, Term, children, rebuild
 from headwater.calculus.types import BOOLEAN, INT, is_key
 from headwater.rules.monoid import Monomial
 
-DIVIDING = ("/", "%", "div")
-TRUE = Const(True, BOOLEAN)
+DIVIDING = ("/", "%", "div", "py_floordiv", "py_mod")
+FALSE = Const(False, BOOLEAN)
+DIVIDES, EMPTY = "rows that divide by zero", "rows with the min or max of nothing"
+KINDS = (DIVIDES, EMPTY)
+"""What may go wrong; each is counted by itself, so that the error says what it was."""
 
 
 def may_fail(m: Monomial) -> bool:
-    """Whether a monomial divides by something that may be zero, over rows that are joined."""
-    return len(m.atoms) > 1 and any(fails(t) is not None for t in (*m.factors, m.output))
+    """Whether a monomial evaluates something that may fail, over rows that are joined."""
+    return len(m.atoms) > 1 and any(raises(t) for t in (*m.factors, m.output))
+
+
+def raises(term: Term) -> bool:
+    """Whether evaluating a term may fail."""
+    return any(fails(term, kind) is not None for kind in KINDS)
 
 
 def lenient(m: Monomial) -> Monomial:
-    """The monomial with NULL where a division fails."""
+    """The monomial with NULL where something fails."""
     return Monomial(m.atoms, tuple(map(_lenient, m.factors)), _lenient(m.output))
 
 
-def failing(m: Monomial) -> list[Monomial]:
-    """How many rows divide by zero: those that pass the filters before the one that fails, or all of them."""
+def failing(m: Monomial, kind: str) -> list[Monomial]:
+    """How many rows fail in a way: those that pass the filters before the one that fails, or all of them."""
     out = []
     passed: list[Term] = []
-    for f in sorted(m.factors, key=lambda f: fails(f) is not None):
-        test = fails(f)
+    for f in sorted(m.factors, key=raises):
+        test = fails(f, kind)
         if test is not None:
             out.append(_counted(m, [*passed, Pred(test)]))
         passed.append(_lenient(f))
-    test = fails(m.output)
+    test = fails(m.output, kind)
     if test is not None:
         out.append(_counted(m, [*passed, Pred(test)]))
     return out
@@ -50,31 +62,47 @@ def _counted(m: Monomial, factors: list[Term]) -> Monomial:
     return Monomial(m.atoms, conditions, Sng(Record(()), Record((("r0", Num(1, INT)),))))
 
 
-def fails(term: Term) -> Term | None:
-    """The condition under which evaluating a term divides by zero; None if it never does."""
+def fails(term: Term, kind: str = DIVIDES) -> Term | None:
+    """The condition under which evaluating a term fails in a way; None if it never does."""
     match term:
         case Call("case", args):
-            return _fails_case(list(args))
-        case Call(name, (a, b)) if name in DIVIDING:
+            return _fails_case(list(args), kind)
+        case Call("and", args):
+            return _fails_until(list(args), lambda a: Call("not", (a,)), kind)
+        case Call("or", args):
+            return _fails_until(list(args), lambda a: a, kind)
+        case Call("coalesce", args):
+            return _fails_until(list(args), lambda a: Call("is_not_null", (a,)), kind)
+        case Call(name, (a, b)) if name in DIVIDING and kind == DIVIDES:
             zero = _is_zero(b)
             if zero is not None and not isinstance(a, Const):  # NULL divided by anything is NULL
-                zero = Call("and", (Call("is_not_null", (a,)), zero))
-            return _any([fails(a), fails(b), zero])
+                zero = Call("and", (Call("is_not_null", (_lenient(a),)), zero))
+            return _any([fails(a, kind), fails(b, kind), zero])
+        case Call("py_present", (a, *_)) if kind == EMPTY:
+            return _any([fails(a, kind), Call("is_null", (_lenient(a),))])
         case _:
-            return _any([fails(c) for c in children(term)])
+            return _any([fails(c, kind) for c in children(term)])
 
 
-def _fails_case(args: list[Term]) -> Term | None:
+def _fails_case(args: list[Term], kind: str) -> Term | None:
     """A branch fails only where those before it are not taken."""
     if len(args) == 1:
-        return fails(args[0])
+        return fails(args[0], kind)
     condition, value, *rest = args
-    false = Const(False, BOOLEAN)
-    inner, later = fails(value), _fails_case(rest) if rest else None
+    inner, later = fails(value, kind), _fails_case(rest, kind) if rest else None
     if inner is None and later is None:
-        return fails(condition)
-    chosen = Call("case", (condition, inner or false, later or false))
-    return _any([fails(condition), chosen])
+        return fails(condition, kind)
+    chosen = Call("case", (_lenient(condition), inner or FALSE, later or FALSE))
+    return _any([fails(condition, kind), chosen])
+
+
+def _fails_until(args: list[Term], ends: Callable[[Term], Term], kind: str) -> Term | None:
+    """An operand fails only where none before it ends the evaluation."""
+    first, *rest = args
+    later = _fails_until(rest, ends, kind) if rest else None
+    if later is None:
+        return fails(first, kind)
+    return _any([fails(first, kind), Call("case", (ends(_lenient(first)), FALSE, later))])
 
 
 def _is_zero(divisor: Term) -> Term | None:
@@ -88,7 +116,7 @@ def _is_zero(divisor: Term) -> Term | None:
     t = type_of(divisor)
     assert is_key(t)
     zero = 0.0 if getattr(t, "name", "") in ("float", "double") else 0
-    return Call("=", (divisor, Const(zero, t)))
+    return Call("=", (_lenient(divisor), Const(zero, t)))
 
 
 def _any(tests: list[Term | None]) -> Term | None:
@@ -105,4 +133,6 @@ def _lenient(term: Term) -> Term:
             zero = _is_zero(b)
             if zero is not None:
                 return Call("case", (zero, Const(None, type_of(term)), term))
+        case Call("py_present", (a, *_)):
+            return a
     return term
