@@ -58,6 +58,7 @@ from headwater.errors import (
 from headwater.language.build import decimal_literal
 from headwater.language.schema import sql_name, type_of_ddl
 from headwater.language.sql import opaque, subqueries
+from headwater.language.sql.arguments import unread
 from headwater.language.sql.coerce import (
     as_decimal_literal,
     can_cast,
@@ -170,13 +171,14 @@ class Expressions:
 
     def _key(self, e: exp.Expr) -> Term:
         kind = type(e)
+        if unread(e) is not None:
+            return self._unsupported(e)
         if kind in COMPARISONS:
             return self.compare(COMPARISONS[kind], e, self.key(e.this), self.key(e.expression))
         if kind in ARITHMETIC:
             return self._arithmetic(ARITHMETIC[kind], e)
         if kind in FUNCTIONS:
             name, *args = FUNCTIONS[kind]
-            self._only(e, *args)
             return Call(name, tuple(self.key(e.args[a]) for a in args if e.args.get(a) is not None))
         handler: Callable[[Any], Term] | None = getattr(self, f"_{kind.__name__.lower()}", None)
         if handler is not None:
@@ -184,11 +186,6 @@ class Expressions:
         if self.grouping is None and self.reader.is_aggregate(e):
             raise self.misplaced(e)
         return self._unsupported(e)
-
-    def _only(self, e: exp.Expr, *names: str) -> None:
-        """Raises where a function has other arguments than those that are read."""
-        if any(isinstance(v, exp.Expr) for k, v in e.args.items() if k not in names):
-            self._unsupported(e)
 
     def misplaced(self, e: exp.Expr) -> QueryError:
         """An aggregate where there are no groups."""
@@ -417,8 +414,6 @@ class Expressions:
         return self._negated(inner, Call("like", (self.key(inner.this), pattern)))
 
     def _between(self, e: exp.Between) -> Term:
-        if e.args.get("symmetric"):
-            return self._unsupported(e)
         value, low, high = (self.key(e.args[a]) for a in ("this", "low", "high"))
         both = Call("and", (self.compare(">=", e, value, low), self.compare("<=", e, value, high)))
         return self._negated(e, both)
@@ -494,7 +489,6 @@ class Expressions:
         return Call("try_cast", (inner,), target)
 
     def _tsordstodate(self, e: exp.TsOrDsToDate) -> Term:
-        self._only(e, "this")
         inner = self.key(e.this)
         return inner if type_of(inner) in (DATE, VOID) else self._castable(inner, DATE, e)
 
@@ -502,7 +496,6 @@ class Expressions:
         return Call("date_add", (self._as_date(self.key(e.this)), self.key(e.expression)))
 
     def _datediff(self, e: exp.DateDiff) -> Term:
-        self._only(e, "this", "expression")  # with a unit it is another function
         return Call(
             "datediff", (self._as_date(self.key(e.this)), self._as_date(self.key(e.expression)))
         )
@@ -522,8 +515,6 @@ class Expressions:
         return Call("substring", (self.key(e.this), self.key(e.args["start"]), end))
 
     def _trim(self, e: exp.Trim) -> Term:
-        if e.args.get("expression") is not None:
-            return self._unsupported(e)
         name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(e.args.get("position") or "", "trim")
         return Call(name, (self.key(e.this),))
 
@@ -540,7 +531,6 @@ class Expressions:
         return Call("concat", tuple(cast_to(p, STRING) for p in parts))
 
     def _round(self, e: exp.Round) -> Term:
-        self._only(e, "this", "decimals")
         value, digits = self.key(e.this), e.args.get("decimals")
         n = self.key(digits) if digits is not None else Const(0, INTEGER)
         t = type_of(value)

@@ -8,6 +8,7 @@ language raises `NotIncremental` with a reason, the clause underlined, and what 
 
 from __future__ import annotations
 
+import re
 from typing import Any, TypeVar
 
 import sqlglot
@@ -47,6 +48,7 @@ from headwater.errors import (
 from headwater.language.build import ONE, ZERO, distinct
 from headwater.language.schema import Schemas, sql_name
 from headwater.language.sql.aggregate import is_aggregate
+from headwater.language.sql.arguments import refuse_unread
 from headwater.language.sql.coerce import cast_to
 from headwater.language.sql.expressions import Expressions
 from headwater.language.sql.opaque import Ask
@@ -159,6 +161,7 @@ class Reader:
             if not select.expressions:
                 what = "a SELECT names no columns"
                 raise self.error(ParseError, what, select, hint="SELECT * takes all of them")
+        refuse_unread(self, statements[0])
         return statements[0]
 
     def _no_trailing_comma(self) -> None:
@@ -197,6 +200,15 @@ class Reader:
         if not marks:
             return self.span(node.parent) if node.parent is not None else Span(1, 1)
         return self._span(min(m["start"] for m in marks), max(m["end"] for m in marks) + 1)
+
+    def find(self, words: str, node: exp.Expr) -> Span | None:
+        """Where words stand in the text, from the beginning of a node on, or else anywhere."""
+        pattern = re.compile(r"\s+".join(map(re.escape, words.split())), re.IGNORECASE)
+        begins = {t.start for t in self.tokens}
+        found = [m for m in pattern.finditer(self.text) if m.start() in begins]
+        marks = [n.meta["start"] for n in node.walk() if "start" in n.meta]
+        after = [m for m in found if m.start() >= min(marks, default=0)]
+        return self._span(*(after or found)[0].span()) if found else None
 
     def _span(self, start: int, end: int) -> Span:
         before = self.text[:start]
@@ -244,14 +256,13 @@ class Reader:
             self._with(node, parent)
             match node:
                 case exp.Subquery() | exp.Paren():
-                    term = self.query(node.this, parent)
-                    return self.ordered_rows(term, node) if node.args.get("limit") else term
+                    return self.ordered_rows(self.query(node.this, parent), node)
                 case exp.SetOperation():
                     return self.ordered_rows(self.set_operation(node, parent), node)
                 case exp.Select():
                     return Select(self, node, parent).read()
                 case exp.Values():
-                    return self._values(node)
+                    return self.ordered_rows(self._values(node), node)
                 case exp.Table():
                     return self.source(node, parent)[0]
                 case _:
@@ -305,6 +316,10 @@ class Reader:
         """A table by name, or a subquery, with its alias."""
         if not isinstance(node, exp.Table):
             return self.query(node, None), node.alias or self.fresh("q")
+        if not isinstance(node.this, exp.Identifier):
+            what = f"`{node.this.sql(dialect='spark')}` is a function that gives a table"
+            hint = "explode and inline may stand after LATERAL"
+            raise self.refuse("TABLE_FUNCTION", what, node.this, hint)
         name = ".".join(p.name for p in node.parts)
         if name.lower() in self.ctes:
             return self.ctes[name.lower()], node.alias or name

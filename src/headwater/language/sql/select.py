@@ -86,6 +86,18 @@ class Select:
                 "DISTINCT_ON", "DISTINCT ON is not Spark SQL", distinct, "use GROUP BY with max_by"
             )
 
+    def _partitioned(self, expressions: Expressions) -> None:
+        """SORT BY, DISTRIBUTE BY and CLUSTER BY: how Spark lays rows out, which a bag does not keep."""
+        for name in ("sort", "distribute", "cluster"):
+            clause = self.node.args.get(name)
+            if clause is None:
+                continue
+            if self.node.args.get("limit") or self.node.args.get("offset"):
+                what = f"{name.upper()} BY orders each partition by itself, and LIMIT takes any"
+                raise self.reader.refuse("NON_DETERMINISTIC", what, clause, "use ORDER BY")
+            for item in clause.expressions:
+                expressions.key(item.this if isinstance(item, exp.Ordered) else item)
+
     # --- what is selected -----------------------------------------------------------------------------------
 
     def _generators(self) -> None:
@@ -254,9 +266,11 @@ class Select:
 
         if self.node.args.get("distinct"):
             bag = self.reader.distinct(collect(Sng(output, ONE)))
+            self._partitioned(expressions)
             return self.reader.ordered_rows(bag, self.node, self.names)
         plain = collect(Sng(output, ONE))
         keys, directions = order_keys(expressions, self.node, self.names, columns)
+        self._partitioned(expressions)
         return self.reader.limited(
             self.node, directions, lambda: collect(Sng(ranked(keys, output), ONE)), plain
         )

@@ -192,7 +192,8 @@ class Windows:
         name = NAMES.get(type(node)) or (
             BY_NAME.get(node.name.lower()) if isinstance(node, exp.Anonymous) else None
         )
-        if name is None or isinstance(node.this, exp.Distinct):
+        several = not isinstance(node, exp.Anonymous) and node.expressions
+        if name is None or isinstance(node.this, exp.Distinct) or several:
             raise self.reader.refuse(
                 "WINDOW_FUNCTION",
                 f"`{node.sql(dialect='spark')}` is not maintained over a window",
