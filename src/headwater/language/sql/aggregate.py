@@ -224,6 +224,10 @@ class Grouping:
                     what = f"`{node.sql(dialect='spark')}` compares {sql_name(type_of(args[0]))}"
                     hint = "arrays are bags here, without an order"
                     raise self.reader.error(TypeMismatch, what, node, hint=hint)
+                if not isinstance(type_of(args[0]), Base):
+                    what = f"`{node.sql(dialect='spark')}` orders structs"
+                    hint = "use max_by(value, order) or min_by(value, order)"
+                    raise self.reader.refuse("AGGREGATE", what, node, hint)
                 values = self.kept(where, args, Sng(args[0], ONE))
                 return lambda v: Answer(name, (), v(values))
             case "array_agg" | "collect_set":
@@ -287,6 +291,10 @@ class Grouping:
                 g,
                 hint="aggregate in a subquery first",
             )
+        if isinstance(g.unnest(), exp.Tuple):
+            what = f"`{node.sql(dialect='spark')}` aggregates tuples"
+            hint = "list the columns: count(DISTINCT a, b) is of rows without NULLs"
+            raise self.reader.refuse("AGGREGATE", what, g, hint)
         return self.row.key(g)
 
     def _logical(self, name: str, arg: Term, where: list[Term], count: Answered) -> Answered:

@@ -13,6 +13,7 @@ from headwater.language.sql.aggregate import Grouping, aggregates
 from headwater.language.sql.expressions import Expressions
 from headwater.language.sql.grouping_sets import Sets, has_sets
 from headwater.language.sql.joins import FromClause
+from headwater.language.sql.naming import spark_name
 from headwater.language.sql.scope import Rows, Scope
 from headwater.language.sql.windows import Windows
 
@@ -129,13 +130,14 @@ class Select:
         return self._unique(out)
 
     def _name(self, item: exp.Expr) -> str:
-        if item.alias_or_name:
-            return item.alias_or_name
-        bare = item.copy()
-        for column in bare.find_all(exp.Column):
-            for part in ("table", "db", "catalog"):
-                column.set(part, None)
-        return bare.sql(dialect="spark").lower()
+        """The alias of an output column, or Spark's name of it."""
+        if isinstance(item, exp.Alias):
+            return item.alias
+        name = spark_name(self.reader, item, self.scope.source)
+        if name is None and not self.node.meta.get("unnamed"):
+            what = f"the column `{item.sql(dialect='spark')[:60]}` has no name"
+            raise self.reader.refuse("NO_NAME", what, item, "give it one: ... AS name")
+        return name or ""
 
     def _star(self, e: exp.Star, expressions: Expressions) -> list[tuple[str, Term]]:
         if expressions.grouping is not None:
