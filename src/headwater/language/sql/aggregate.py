@@ -204,6 +204,7 @@ class Grouping:
         if name is None:
             raise unknown(self.reader, node)
         args, distinct = self.arguments(node)
+        self._counted(node, name, args)
         total = self._total(where, args, distinct)
         match name:
             case "count" if not args:
@@ -223,6 +224,10 @@ class Grouping:
                     what = f"`{node.sql(dialect='spark')}` compares {sql_name(type_of(args[0]))}"
                     hint = "arrays are bags here, without an order"
                     raise self.reader.error(TypeMismatch, what, node, hint=hint)
+                if not isinstance(type_of(args[0]), Base):
+                    what = f"`{node.sql(dialect='spark')}` orders structs"
+                    hint = "use max_by(value, order) or min_by(value, order)"
+                    raise self.reader.refuse("AGGREGATE", what, node, hint)
                 values = self.kept(where, args, Sng(args[0], ONE))
                 return lambda v: Answer(name, (), v(values))
             case "array_agg" | "collect_set":
@@ -232,6 +237,13 @@ class Grouping:
                 return lambda v: Box(self.distinct(v(items), lambda d: Sng(d, ONE)))
             case _:
                 return self._numeric(node, name, args, total)
+
+    def _counted(self, e: exp.Expr, name: str, args: list[Term]) -> None:
+        """Raises where an aggregate has more arguments than it reads, or fewer."""
+        wanted = 2 if name in TWO_ARGUMENTS else 1
+        if name != "count" and len(args) != wanted:
+            what = f"`{e.sql(dialect='spark')}` has {len(args)} arguments, not {wanted}"
+            raise self.reader.error(QueryError, what, e)
 
     def _total(self, where: list[Term], args: list[Term], distinct: bool) -> Total:
         """How a sum over the rows is kept: as it is, or, of DISTINCT, as a bag that is added up when it is shown."""
@@ -263,6 +275,8 @@ class Grouping:
         distinct = bool(given) and isinstance(given[0], exp.Distinct)
         if distinct:
             given = given[0].expressions
+            if len(given) == 1 and isinstance(given[0], exp.Star):
+                return [t for _, t in self.scope.star()], True
         elif not isinstance(node, exp.Anonymous):
             more = [node.expression] if isinstance(node.args.get("expression"), exp.Expr) else []
             given = [*given, *more, *(node.expressions or [])]
@@ -277,6 +291,10 @@ class Grouping:
                 g,
                 hint="aggregate in a subquery first",
             )
+        if isinstance(g.unnest(), exp.Tuple):
+            what = f"`{node.sql(dialect='spark')}` aggregates tuples"
+            hint = "list the columns: count(DISTINCT a, b) is of rows without NULLs"
+            raise self.reader.refuse("AGGREGATE", what, g, hint)
         return self.row.key(g)
 
     def _logical(self, name: str, arg: Term, where: list[Term], count: Answered) -> Answered:
@@ -291,10 +309,6 @@ class Grouping:
 
     def _numeric(self, e: exp.Expr, name: str, args: list[Term], total: Total) -> Answered:
         """sum, avg, and what is made from sums of powers."""
-        wanted = 2 if name in TWO_ARGUMENTS else 1
-        if len(args) != wanted:
-            what = f"`{e.sql(dialect='spark')}` has {len(args)} arguments, not {wanted}"
-            raise self.reader.error(QueryError, what, e)
         for arg in args:
             if not is_numeric(type_of(arg)):
                 raise self.reader.error(

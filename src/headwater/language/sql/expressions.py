@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from headwater.calculus.check import type_of
-from headwater.calculus.scalars import OR_EMPTY, SCALARS, SPARK_TEXT, bounded, common_type
+from headwater.calculus.scalars import OR_EMPTY, SCALARS, SPARK_TEXT, common_type
 from headwater.calculus.terms import (
     Box,
     Call,
@@ -22,9 +22,7 @@ from headwater.calculus.terms import (
     Field,
     Pred,
     Record,
-    Sum,
     Term,
-    Unbox,
 )
 from headwater.calculus.types import (
     BIGINT,
@@ -58,6 +56,8 @@ from headwater.errors import (
 from headwater.language.build import decimal_literal
 from headwater.language.schema import sql_name, type_of_ddl
 from headwater.language.sql import opaque, subqueries
+from headwater.language.sql.arguments import unread
+from headwater.language.sql.calls import CALLS
 from headwater.language.sql.coerce import (
     as_decimal_literal,
     can_cast,
@@ -65,6 +65,7 @@ from headwater.language.sql.coerce import (
     cast_to,
     with_backslash,
 )
+from headwater.language.sql.depth import LONGEST, chain
 from headwater.language.sql.functions import ARITHMETIC, COMPARISONS, FUNCTIONS
 from headwater.language.sql.refusals import refusal, unknown_column
 from headwater.language.sql.scope import Scope
@@ -75,6 +76,8 @@ if TYPE_CHECKING:
     from headwater.language.sql.windows import Windows
 
 NULL_OF = Const(None, VOID)
+
+_CHAINED = (*ARITHMETIC, *COMPARISONS)
 
 _PERHAPS_SPARK = ("UNSUPPORTED_EXPRESSION", "ARRAY_ORDER")
 """Refusals of ours of what Spark may know as a scalar."""
@@ -87,6 +90,7 @@ class Expressions:
         self.reader, self.scope, self.grouping = reader, scope, grouping
         self.aliases: dict[str, exp.Expr] = {}
         self._inside = False
+        self._chained: dict[int, tuple[exp.Expr, Term]] = {}
         self.outputs: dict[str, Term] = {}
         self.windows: Windows | None = None
 
@@ -98,15 +102,29 @@ class Expressions:
             known = self.grouping.term_of(e)
             if known is not None:
                 return known
+        if (read := self._chained.get(id(e))) is not None and read[0] is e:
+            return read[1]
         if self._inside:
-            return self._read(e)
+            return self._chain(e)
         self._inside = True
         try:
-            return self._read(e)
+            return self._chain(e)
         except opaque.Unread as unread:
             raise unread.error from None
         finally:
             self._inside = False
+
+    def _chain(self, e: exp.Expr) -> Term:
+        """An expression whose left side is a chain of operators is read from its beginning on, not from its end."""
+        links = list(chain(e, _CHAINED))
+        if len(links) > LONGEST:
+            raise self.reader.too_deep(None)
+        for link in reversed(links[1:]):
+            try:
+                self._chained[id(link)] = link, self.key(link)
+            except (HeadwaterError, opaque.Unread):
+                break  # the whole may be read as one
+        return self._read(e)
 
     def _read(self, e: exp.Expr) -> Term:
         """In the language, or else as one call of Spark; `Unread` where only the expression around it may be."""
@@ -170,25 +188,23 @@ class Expressions:
 
     def _key(self, e: exp.Expr) -> Term:
         kind = type(e)
+        if unread(e) is not None:
+            return self.unsupported(e)
         if kind in COMPARISONS:
             return self.compare(COMPARISONS[kind], e, self.key(e.this), self.key(e.expression))
         if kind in ARITHMETIC:
             return self._arithmetic(ARITHMETIC[kind], e)
         if kind in FUNCTIONS:
             name, *args = FUNCTIONS[kind]
-            self._only(e, *args)
             return Call(name, tuple(self.key(e.args[a]) for a in args if e.args.get(a) is not None))
+        if kind in CALLS:
+            return CALLS[kind](self, e)
         handler: Callable[[Any], Term] | None = getattr(self, f"_{kind.__name__.lower()}", None)
         if handler is not None:
             return handler(e)
         if self.grouping is None and self.reader.is_aggregate(e):
             raise self.misplaced(e)
-        return self._unsupported(e)
-
-    def _only(self, e: exp.Expr, *names: str) -> None:
-        """Raises where a function has other arguments than those that are read."""
-        if any(isinstance(v, exp.Expr) for k, v in e.args.items() if k not in names):
-            self._unsupported(e)
+        return self.unsupported(e)
 
     def misplaced(self, e: exp.Expr) -> QueryError:
         """An aggregate where there are no groups."""
@@ -202,7 +218,7 @@ class Expressions:
     def _described(self, e: exp.Expr) -> str:
         return f"`{e.sql(dialect='spark')}`"
 
-    def _unsupported(self, e: exp.Expr) -> Term:
+    def unsupported(self, e: exp.Expr) -> Term:
         error = self.refusal(e)
         if isinstance(error, NotIncremental) and error.reason not in _PERHAPS_SPARK:
             raise error
@@ -269,7 +285,7 @@ class Expressions:
         inner = self.key(e.this)
         t = type_of(inner)
         if not isinstance(t, RecordType):
-            return self._unsupported(e)
+            return self.unsupported(e)
         names = {n.lower(): n for n, _ in t.fields}
         if e.expression.name.lower() not in names:
             raise self.reader.error(
@@ -316,6 +332,8 @@ class Expressions:
                 e,
                 hint="cast the operands to a common type",
             )
+        if common == BINARY and any(type_of(t) == STRING for t in terms):
+            self.unsupported(e)  # Spark makes bytes of the text
         self._not_zoned(e, terms, common)
         keep = keep_integral and _integral(common)
         return tuple(t if keep and _integral(type_of(t)) else cast_to(t, common) for t in terms)
@@ -325,7 +343,7 @@ class Expressions:
         zone = "UTC" if self.reader.ask is None else self.reader.ask.zone
         constant = any(isinstance(t, Const) and type_of(t) not in (TIMESTAMP, VOID) for t in terms)
         if target == TIMESTAMP and constant and zone not in ("UTC", "Etc/UTC", "Z", "GMT"):
-            self._unsupported(e)
+            self.unsupported(e)
 
     def _arithmetic(self, op: str, e: exp.Expr) -> Term:
         if isinstance(e.expression, exp.Interval):
@@ -395,7 +413,7 @@ class Expressions:
             return self._negated(e, Call("is_null", (inner,)))
         if isinstance(e.expression, exp.Boolean):
             return self._negated(e, Call("<=>", (inner, self.key(e.expression))))
-        return self._unsupported(e)
+        return self.unsupported(e)
 
     def _negated(self, e: exp.Expr, term: Term) -> Term:
         return Call("not", (term,)) if e.args.get("negate") else term
@@ -412,13 +430,11 @@ class Expressions:
         inner, escape = e.this, e.expression
         literal = isinstance(inner, exp.Like) and isinstance(inner.expression, exp.Literal)
         if not literal or not isinstance(escape, exp.Literal):
-            return self._unsupported(e)
+            return self.unsupported(e)
         pattern = Const(with_backslash(inner.expression.this, escape.this), STRING)
         return self._negated(inner, Call("like", (self.key(inner.this), pattern)))
 
     def _between(self, e: exp.Between) -> Term:
-        if e.args.get("symmetric"):
-            return self._unsupported(e)
         value, low, high = (self.key(e.args[a]) for a in ("this", "low", "high"))
         both = Call("and", (self.compare(">=", e, value, low), self.compare("<=", e, value, high)))
         return self._negated(e, both)
@@ -470,7 +486,7 @@ class Expressions:
     # --- functions ------------------------------------------------------------------------------------------
 
     def _cast(self, e: exp.Cast) -> Term:
-        target = type_of_ddl(e.to)
+        target = self._target(e)
         inner = self.key(e.this)
         self._not_zoned(e, (inner,), target)
         if isinstance(e.this, exp.Literal) and e.this.is_string and target != STRING:
@@ -478,9 +494,19 @@ class Expressions:
                 return Const(SCALARS["cast"].apply(target, (STRING,), e.this.this), target)
             except ScalarError as error:
                 raise self.reader.error(TypeMismatch, error.what, e.this) from error
-        return self._castable(inner, target, e)
+        return self.castable(inner, target, e)
 
-    def _castable(self, term: Term, target: KeyType, e: exp.Expr) -> Term:
+    def _target(self, e: exp.Cast) -> KeyType:
+        """The type that a cast names."""
+        target = type_of_ddl(e.to)
+        if isinstance(target, Base) and target.name == "decimal":
+            if target.precision > 38 or target.scale > target.precision:
+                what = f"DECIMAL({target.precision},{target.scale}) is no type"
+                hint = "a decimal has 38 digits at most, those after the point among them"
+                raise self.reader.refuse("TYPE", what, e, hint)
+        return target
+
+    def castable(self, term: Term, target: KeyType, e: exp.Expr) -> Term:
         if not can_cast(type_of(term), target):
             what = f"{sql_name(type_of(term))} cannot be cast to {sql_name(target)}"
             raise self.reader.error(TypeMismatch, what, e)
@@ -489,72 +515,9 @@ class Expressions:
     def _trycast(self, e: exp.TryCast) -> Term:
         if not e.args.get("safe"):  # CAST of the Spark dialect; TRY_CAST is the safe one
             return self._cast(e)
-        target, inner = type_of_ddl(e.to), self.key(e.this)
-        self._castable(inner, target, e)
+        target, inner = self._target(e), self.key(e.this)
+        self.castable(inner, target, e)
         return Call("try_cast", (inner,), target)
-
-    def _tsordstodate(self, e: exp.TsOrDsToDate) -> Term:
-        self._only(e, "this")
-        inner = self.key(e.this)
-        return inner if type_of(inner) in (DATE, VOID) else self._castable(inner, DATE, e)
-
-    def _tsordsadd(self, e: exp.TsOrDsAdd) -> Term:
-        return Call("date_add", (self._as_date(self.key(e.this)), self.key(e.expression)))
-
-    def _datediff(self, e: exp.DateDiff) -> Term:
-        self._only(e, "this", "expression")  # with a unit it is another function
-        return Call(
-            "datediff", (self._as_date(self.key(e.this)), self._as_date(self.key(e.expression)))
-        )
-
-    def _as_date(self, term: Term) -> Term:
-        return cast_to(term, DATE) if type_of(term) == STRING else term
-
-    def _extract(self, e: exp.Extract) -> Term:
-        unit = e.name.lower()
-        if unit not in ("year", "quarter", "month", "day", "hour", "minute"):
-            return self._unsupported(e)
-        return Call(unit, (self.key(e.expression),))
-
-    def _substring(self, e: exp.Substring) -> Term:
-        length = e.args.get("length")
-        end = self.key(length) if length is not None else Const((1 << 31) - 1, INTEGER)
-        return Call("substring", (self.key(e.this), self.key(e.args["start"]), end))
-
-    def _trim(self, e: exp.Trim) -> Term:
-        if e.args.get("expression") is not None:
-            return self._unsupported(e)
-        name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(e.args.get("position") or "", "trim")
-        return Call(name, (self.key(e.this),))
-
-    def _concat(self, e: exp.Concat) -> Term:
-        return self._joined(e, tuple(map(self.key, e.expressions)))
-
-    def _dpipe(self, e: exp.DPipe) -> Term:
-        return self._joined(e, tuple(map(self.key, e.flatten())))
-
-    def _joined(self, e: exp.Expr, parts: tuple[Term, ...]) -> Term:
-        """Concatenated text; bytes stay bytes, which Spark sees to."""
-        if any(type_of(p) == BINARY or not isinstance(type_of(p), Base) for p in parts):
-            return self._unsupported(e)
-        return Call("concat", tuple(cast_to(p, STRING) for p in parts))
-
-    def _round(self, e: exp.Round) -> Term:
-        self._only(e, "this", "decimals")
-        value, digits = self.key(e.this), e.args.get("decimals")
-        n = self.key(digits) if digits is not None else Const(0, INTEGER)
-        t = type_of(value)
-        if not isinstance(n, Const) or not isinstance(n.value, int):
-            return self._unsupported(e)
-        if isinstance(t, Base) and t.name == "decimal":
-            places = min(t.scale, max(n.value, 0))
-            return Call("round", (value, n), bounded(t.precision - t.scale + 1 + places, places))
-        return Call("round", (value, n))
-
-    def _arraysize(self, e: exp.ArraySize) -> Term:
-        array = self.key(e.this)
-        count = cast_to(Box(Sum(Unbox(array))), INTEGER)
-        return case_of([Call("is_null", (array,))], [Const(None, INTEGER), count])
 
     def _anonymous(self, e: exp.Anonymous) -> Term:
         name = e.name.lower()
@@ -562,7 +525,7 @@ class Expressions:
             return Call(name, tuple(map(self.key, e.expressions)))
         if self.grouping is None and self.reader.is_aggregate(e):
             raise self.misplaced(e)
-        return self._unsupported(e)
+        return self.unsupported(e)
 
     def _window(self, e: exp.Window) -> Term:
         if self.windows is None:
@@ -581,7 +544,7 @@ class Expressions:
 
     def _exists(self, e: exp.Exists) -> Term:
         if not _has_query(e):
-            return self._unsupported(e)
+            return self.unsupported(e)
         return Call(">", (Box(subqueries.count(self, e)), Const(0, BIGINT)))
 
     def _in(self, e: exp.In) -> Term:

@@ -53,7 +53,6 @@ FUNCTIONS: dict[type[exp.Expr], tuple[str, ...]] = {
     exp.Second: ("second", "this"),
     exp.AddMonths: ("add_months", "this", "expression"),
     exp.LastDay: ("last_day", "this"),
-    exp.DateTrunc: ("trunc", "this", "unit"),
 }
 NON_DETERMINISTIC = {
     *("rand", "randn", "random", "randstr", "uniform", "uuid", "shuffle", "sample"),

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 from sqlglot import exp
-from sqlglot.parsers.spark import SparkParser
+
+from headwater.language.sql.grammar import GrammarParser
 
 PLACE = "place"
 
@@ -23,7 +24,7 @@ _METHODS = (
 """Methods of the parser that read one expression from the token that they begin at."""
 
 
-class PlacingParser(SparkParser):
+class PlacingParser(GrammarParser):
     """sqlglot's parser for Spark, with a place for what it reads."""
 
 
@@ -41,7 +42,7 @@ def _placing(read: Callable[..., Any]) -> Callable[..., Any]:
 
 
 for _name in _METHODS:
-    setattr(PlacingParser, f"_parse_{_name}", _placing(getattr(SparkParser, f"_parse_{_name}")))
+    setattr(PlacingParser, f"_parse_{_name}", _placing(getattr(GrammarParser, f"_parse_{_name}")))
 
 
 def place_of(node: exp.Expr) -> tuple[int, int] | None:

@@ -8,6 +8,8 @@ language raises `NotIncremental` with a reason, the clause underlined, and what 
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import sqlglot
@@ -47,7 +49,9 @@ from headwater.errors import (
 from headwater.language.build import ONE, ZERO, distinct
 from headwater.language.schema import Schemas, sql_name
 from headwater.language.sql.aggregate import is_aggregate
+from headwater.language.sql.arguments import refuse_unread
 from headwater.language.sql.coerce import cast_to
+from headwater.language.sql.depth import LONGEST, chain, plain, too_deep
 from headwater.language.sql.expressions import Expressions
 from headwater.language.sql.opaque import Ask
 from headwater.language.sql.placing import PlacingParser, place_of
@@ -66,8 +70,11 @@ ENDS_A_LIST = {"FROM", "WHERE", "GROUP_BY", "HAVING", "ORDER_BY", "LIMIT", "UNIO
 def read_sql(text: str, schemas: Schemas, ask: Ask | None = None) -> Term:
     """The term of a query over inputs with the given types; `ask` tells what Spark knows and we do not."""
     reader = Reader(text, schemas, ask)
-    term = reader.query(reader.parse(), None)
-    check(term, schemas)
+    try:
+        term = reader.query(reader.parse(), None)
+        check(term, schemas)
+    except RecursionError:
+        raise reader.too_deep(None) from None
     return term
 
 
@@ -127,7 +134,9 @@ class Reader:
     def parse(self) -> exp.Expr:
         """The syntax tree of the one query in the text."""
         try:
-            self.tokens = self._tokens()
+            self.tokens = plain(self._tokens())
+            if (deep := too_deep(self.tokens)) is not None:
+                raise self.too_deep(deep)
             parser = PlacingParser(dialect=SPARK)
             statements = [s for s in parser.parse(self.tokens, self.text) if s is not None]
         except sqlglot.errors.ParseError as e:
@@ -159,6 +168,7 @@ class Reader:
             if not select.expressions:
                 what = "a SELECT names no columns"
                 raise self.error(ParseError, what, select, hint="SELECT * takes all of them")
+        refuse_unread(self, statements[0])
         return statements[0]
 
     def _no_trailing_comma(self) -> None:
@@ -198,6 +208,15 @@ class Reader:
             return self.span(node.parent) if node.parent is not None else Span(1, 1)
         return self._span(min(m["start"] for m in marks), max(m["end"] for m in marks) + 1)
 
+    def find(self, words: str, node: exp.Expr) -> Span | None:
+        """Where words stand in the text, from the beginning of a node on, or else anywhere."""
+        pattern = re.compile(r"\s+".join(map(re.escape, words.split())), re.IGNORECASE)
+        begins = {t.start for t in self.tokens}
+        found = [m for m in pattern.finditer(self.text) if m.start() in begins]
+        marks = [n.meta["start"] for n in node.walk() if "start" in n.meta]
+        after = [m for m in found if m.start() >= min(marks, default=0)]
+        return self._span(*(after or found)[0].span()) if found else None
+
     def _span(self, start: int, end: int) -> Span:
         before = self.text[:start]
         line = before.count("\n") + 1
@@ -216,6 +235,13 @@ class Reader:
         """The word in the text that a node stands for, such as the name of its function."""
         mark = node.meta
         return self.text[mark["start"] : mark["end"] + 1] if "start" in mark else ""
+
+    def too_deep(self, token: Any | None) -> NotIncremental:
+        """The refusal of a query with too many levels, at the word where they are too many."""
+        what = "the query is nested too deeply"
+        hint = "name parts of it: WITH, or a view of its own"
+        span = Span(1, 1) if token is None else self._span(token.start, token.end + 1)
+        return NotIncremental("TOO_DEEP", what, text=self.text, span=span, hint=hint)
 
     def no_positions(self, node: exp.Expr) -> NotIncremental:
         """A refusal of what asks for an element's place: arrays are bags here."""
@@ -244,14 +270,13 @@ class Reader:
             self._with(node, parent)
             match node:
                 case exp.Subquery() | exp.Paren():
-                    term = self.query(node.this, parent)
-                    return self.ordered_rows(term, node) if node.args.get("limit") else term
+                    return self.ordered_rows(self.query(node.this, parent), node)
                 case exp.SetOperation():
                     return self.ordered_rows(self.set_operation(node, parent), node)
                 case exp.Select():
                     return Select(self, node, parent).read()
                 case exp.Values():
-                    return self._values(node)
+                    return self.ordered_rows(self._values(node), node)
                 case exp.Table():
                     return self.source(node, parent)[0]
                 case _:
@@ -263,6 +288,11 @@ class Reader:
 
     def subquery(self, node: exp.Expr, scope: Scope) -> Term:
         """A query inside an expression, which sees the scope around it; its columns have no names."""
+        self._unnamed(node)
+        return self.query(node, scope)
+
+    def _unnamed(self, node: exp.Expr) -> None:
+        """Marks the SELECTs of a query whose output columns nobody can name."""
         for select in node.find_all(exp.Select):
             above: exp.Expr | None = select
             while above is not None and above is not node:
@@ -271,7 +301,6 @@ class Reader:
                     break
             else:
                 select.meta["unnamed"] = True
-        return self.query(node, scope)
 
     def _with(self, node: exp.Expr, parent: Scope | None) -> None:
         clause = node.args.get("with_") or node.args.get("with")
@@ -305,6 +334,10 @@ class Reader:
         """A table by name, or a subquery, with its alias."""
         if not isinstance(node, exp.Table):
             return self.query(node, None), node.alias or self.fresh("q")
+        if not isinstance(node.this, exp.Identifier):
+            what = f"`{node.this.sql(dialect='spark')}` is a function that gives a table"
+            hint = "explode and inline may stand after LATERAL"
+            raise self.refuse("TABLE_FUNCTION", what, node.this, hint)
         name = ".".join(p.name for p in node.parts)
         if name.lower() in self.ctes:
             return self.ctes[name.lower()], node.alias or name
@@ -329,24 +362,25 @@ class Reader:
                 what = f"a row of {len(row)} values after one of {len(rows[0])}"
                 raise self.error(QueryError, what, given, hint="give all rows the same columns")
         names = [f"col{i + 1}" for i in range(len(rows[0]))]
-        out: Term | None = None
-        for row in rows:
-            bag = Sng(Record(tuple(zip(names, row, strict=True))), ONE)
-            out = bag if out is None else Add(self.aligned(out, bag, node))
-        assert out is not None
-        return out
+        bags = [Sng(Record(tuple(zip(names, row, strict=True))), ONE) for row in rows]
+        return self._added(bags, node)
 
     # --- set operations -------------------------------------------------------------------------------------
 
     def set_operation(self, node: exp.SetOperation, parent: Scope | None) -> Term:
         """UNION adds; INTERSECT and EXCEPT compare how often a row is on either side."""
+        once = bool(node.args.get("distinct"))
+        self._unnamed(node.right)
+        if isinstance(node, exp.Union):
+            for other in _summands(node)[1:]:
+                self._unnamed(other)
+            added = self._added([self.query(x, parent) for x in _summands(node)], node)
+            return self.distinct(added) if once else added
+        if len(list(chain(node, (exp.SetOperation,)))) > LONGEST:
+            raise self.too_deep(None)
         left, right = self.aligned(
             self.query(node.left, parent), self.query(node.right, parent), node
         )
-        once = bool(node.args.get("distinct"))
-        if isinstance(node, exp.Union):
-            both = Add((left, right))
-            return self.distinct(both) if once else both
         x = Var(self.fresh("r"), type_of(left).key)
         zero = Num(0, INT)
         counts = Add(
@@ -370,9 +404,21 @@ class Reader:
             body = Sng(k, Unbox(Call("greatest", (ZERO, Call("-", (l, r))))))
         return Each(k, v, counts, body)
 
+    def _added(self, bags: Sequence[Term], node: exp.Expr) -> Term:
+        """Bags as one sum, with the column names of the first and the common types of all."""
+        wanted = type_of(bags[0]).key
+        for bag in bags[1:]:
+            wanted = self._common(wanted, type_of(bag).key, node)
+        parts = tuple(self._as(bag, wanted) for bag in bags)
+        return parts[0] if len(parts) == 1 else Add(parts)
+
     def aligned(self, left: Term, right: Term, node: exp.Expr) -> tuple[Term, Term]:
         """Two bags with the column names of the first and the common types of both."""
-        a, b = type_of(left).key.fields, type_of(right).key.fields
+        wanted = self._common(type_of(left).key, type_of(right).key, node)
+        return self._as(left, wanted), self._as(right, wanted)
+
+    def _common(self, left: RecordType, right: RecordType, node: exp.Expr) -> RecordType:
+        a, b = left.fields, right.fields
         if len(a) != len(b):
             raise self.error(
                 TypeMismatch,
@@ -391,8 +437,7 @@ class Reader:
                     hint="cast one of them",
                 )
             types.append((name, common))
-        wanted = RecordType(tuple(types))
-        return self._as(left, wanted), self._as(right, wanted)
+        return RecordType(tuple(types))
 
     def _as(self, bag: Term, wanted: RecordType) -> Term:
         t = type_of(bag).key
@@ -443,3 +488,16 @@ class Reader:
             clause,
             hint="write the number",
         )
+
+
+def _summands(node: exp.Union) -> list[exp.Expr]:
+    """The queries that a chain of UNION adds: what is made distinct in the end may be so on the way, too."""
+    out, left = [node.right], node.left
+    while isinstance(left, exp.Union) and not any(
+        left.args.get(a) for a in ("with_", "order", "limit", "offset")
+    ):
+        if left.args.get("distinct") and not node.args.get("distinct"):
+            break
+        out.append(left.right)
+        left = left.left
+    return [left, *reversed(out)]

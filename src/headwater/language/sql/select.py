@@ -13,6 +13,7 @@ from headwater.language.sql.aggregate import Grouping, aggregates
 from headwater.language.sql.expressions import Expressions
 from headwater.language.sql.grouping_sets import Sets, has_sets
 from headwater.language.sql.joins import FromClause
+from headwater.language.sql.naming import spark_name
 from headwater.language.sql.scope import Rows, Scope
 from headwater.language.sql.windows import Windows
 
@@ -86,6 +87,18 @@ class Select:
                 "DISTINCT_ON", "DISTINCT ON is not Spark SQL", distinct, "use GROUP BY with max_by"
             )
 
+    def _partitioned(self, expressions: Expressions) -> None:
+        """SORT BY, DISTRIBUTE BY and CLUSTER BY: how Spark lays rows out, which a bag does not keep."""
+        for name in ("sort", "distribute", "cluster"):
+            clause = self.node.args.get(name)
+            if clause is None:
+                continue
+            if self.node.args.get("limit") or self.node.args.get("offset"):
+                what = f"{name.upper()} BY orders each partition by itself, and LIMIT takes any"
+                raise self.reader.refuse("NON_DETERMINISTIC", what, clause, "use ORDER BY")
+            for item in clause.expressions:
+                expressions.key(item.this if isinstance(item, exp.Ordered) else item)
+
     # --- what is selected -----------------------------------------------------------------------------------
 
     def _generators(self) -> None:
@@ -117,13 +130,14 @@ class Select:
         return self._unique(out)
 
     def _name(self, item: exp.Expr) -> str:
-        if item.alias_or_name:
-            return item.alias_or_name
-        bare = item.copy()
-        for column in bare.find_all(exp.Column):
-            for part in ("table", "db", "catalog"):
-                column.set(part, None)
-        return bare.sql(dialect="spark").lower()
+        """The alias of an output column, or Spark's name of it."""
+        if isinstance(item, exp.Alias):
+            return item.alias
+        name = spark_name(self.reader, item, self.scope.source)
+        if name is None and not self.node.meta.get("unnamed"):
+            what = f"the column `{item.sql(dialect='spark')[:60]}` has no name"
+            raise self.reader.refuse("NO_NAME", what, item, "give it one: ... AS name")
+        return name or ""
 
     def _star(self, e: exp.Star, expressions: Expressions) -> list[tuple[str, Term]]:
         if expressions.grouping is not None:
@@ -254,9 +268,11 @@ class Select:
 
         if self.node.args.get("distinct"):
             bag = self.reader.distinct(collect(Sng(output, ONE)))
+            self._partitioned(expressions)
             return self.reader.ordered_rows(bag, self.node, self.names)
         plain = collect(Sng(output, ONE))
         keys, directions = order_keys(expressions, self.node, self.names, columns)
+        self._partitioned(expressions)
         return self.reader.limited(
             self.node, directions, lambda: collect(Sng(ranked(keys, output), ONE)), plain
         )

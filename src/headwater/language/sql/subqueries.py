@@ -85,10 +85,23 @@ def is_in(x: Expressions, e: exp.In, negated: bool) -> Term:
 
 
 def _equal(x: Expressions, e: exp.Expr, a: exp.Expr, b: exp.Expr) -> Term:
-    if isinstance(a, exp.Tuple) and isinstance(b, exp.Tuple):
-        pairs = zip(a.expressions, b.expressions, strict=True)
-        return Call("and", tuple(_equal(x, e, left, right) for left, right in pairs))
+    """Whether a value is one of the list; tuples are structs, in which NULL is equal to NULL."""
+    if isinstance(a.unnest(), exp.Tuple) or isinstance(b.unnest(), exp.Tuple):
+        return _same(x, e, a.unnest(), b.unnest())
     return x.compare("=", e, x.key(a), x.key(b))
+
+
+def _same(x: Expressions, e: exp.Expr, a: exp.Expr, b: exp.Expr) -> Term:
+    """a <=> b, part by part where both are tuples: never NULL."""
+    left, right = ([*t.expressions] if isinstance(t, exp.Tuple) else [t] for t in (a, b))
+    if len(left) != len(right) or isinstance(a, exp.Tuple) != isinstance(b, exp.Tuple):
+        what = f"IN compares {len(left)} columns with {len(right)}"
+        raise x.reader.error(TypeMismatch, what, b, hint="give both sides the same number")
+    if not isinstance(a, exp.Tuple):
+        return x.compare("<=>", e, x.key(a), x.key(b))
+    return Call(
+        "and", tuple(_same(x, e, p.unnest(), q.unnest()) for p, q in zip(left, right, strict=True))
+    )
 
 
 def matches(x: Expressions, e: exp.In, test: Callable[[Term], Term]) -> Term:

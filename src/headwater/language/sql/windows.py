@@ -128,6 +128,13 @@ class Windows:
                 QueryError, "a window function inside of a window function", e,
                 hint="compute the inner one in a subquery",
             )  # fmt: skip
+        if e.find(exp.Query) is not None:
+            raise self.reader.refuse(
+                "WINDOW_FUNCTION",
+                "a subquery inside of a window is not maintained",
+                e,
+                "compute it in a subquery of FROM first",
+            )
         self.inside = True
         try:
             partition, order, spec = self._clauses(e)
@@ -192,7 +199,8 @@ class Windows:
         name = NAMES.get(type(node)) or (
             BY_NAME.get(node.name.lower()) if isinstance(node, exp.Anonymous) else None
         )
-        if name is None or isinstance(node.this, exp.Distinct):
+        several = not isinstance(node, exp.Anonymous) and node.expressions
+        if name is None or isinstance(node.this, exp.Distinct) or several:
             raise self.reader.refuse(
                 "WINDOW_FUNCTION",
                 f"`{node.sql(dialect='spark')}` is not maintained over a window",
@@ -210,6 +218,9 @@ class Windows:
         terms = list(args)
         if default is not None and args:
             terms.append(cast_to(x.key(default), type_of(args[0])))
+        if name in ("min", "max") and not all(isinstance(type_of(a), Base) for a in args):
+            what = f"`{node.sql(dialect='spark')}` orders structs"
+            raise self.reader.refuse("WINDOW_FUNCTION", what, e, "order by its fields")
         returns = result_type(name, tuple(type_of(a) for a in args))
         if returns is None:
             shown = ", ".join(str(type_of(a)) for a in args)
