@@ -106,6 +106,8 @@ class ViewDef:
     """The type of a row in the notation of the calculus, which tells a list from a bag."""
     key: tuple[str, ...] = ()
     """The columns that rows of a nested view are looked up by."""
+    stored: bool = False
+    """Whether the rows of an answer are kept, as only Spark could tell them when they are read."""
 
     @property
     def type(self) -> MapType:
@@ -176,7 +178,7 @@ class Catalog:
         for view in self.views.values():
             term = parse(view.term, known)
             check_texts(term)
-            compiler.view(view.name, term, view.kept, view.key)
+            compiler.view(view.name, term, view.kept, view.key, view.stored)
             known[view.name] = view.type
         return compiler
 
@@ -187,8 +189,9 @@ class Catalog:
         for view in self.views.values():
             if view.strategy == "auto":
                 term = parse(view.term, known)
-                _, kept, why = out.compiled().choose(view.name, term, view.key)
-                view = replace(view, kept=kept, why=why)
+                compiler, kept, why = out.compiled().choose(view.name, term, view.key)
+                stored = compiler.program.views[view.name].stored
+                view = replace(view, kept=kept, why=why, stored=stored)
             out.views[view.name] = view
         return out
 

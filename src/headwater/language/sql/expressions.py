@@ -57,7 +57,7 @@ from headwater.errors import (
 )
 from headwater.language.build import decimal_literal
 from headwater.language.schema import sql_name, type_of_ddl
-from headwater.language.sql import opaque, subqueries
+from headwater.language.sql import calls, opaque, subqueries
 from headwater.language.sql.coerce import (
     as_decimal_literal,
     can_cast,
@@ -178,6 +178,9 @@ class Expressions:
             name, *args = FUNCTIONS[kind]
             self._only(e, *args)
             return Call(name, tuple(self.key(e.args[a]) for a in args if e.args.get(a) is not None))
+        call = calls.known(self, e)
+        if call is not None:
+            return call(self, e)
         handler: Callable[[Any], Term] | None = getattr(self, f"_{kind.__name__.lower()}", None)
         if handler is not None:
             return handler(e)
@@ -493,11 +496,6 @@ class Expressions:
         self._castable(inner, target, e)
         return Call("try_cast", (inner,), target)
 
-    def _tsordstodate(self, e: exp.TsOrDsToDate) -> Term:
-        self._only(e, "this")
-        inner = self.key(e.this)
-        return inner if type_of(inner) in (DATE, VOID) else self._castable(inner, DATE, e)
-
     def _tsordsadd(self, e: exp.TsOrDsAdd) -> Term:
         return Call("date_add", (self._as_date(self.key(e.this)), self.key(e.expression)))
 
@@ -509,12 +507,6 @@ class Expressions:
 
     def _as_date(self, term: Term) -> Term:
         return cast_to(term, DATE) if type_of(term) == STRING else term
-
-    def _extract(self, e: exp.Extract) -> Term:
-        unit = e.name.lower()
-        if unit not in ("year", "quarter", "month", "day", "hour", "minute"):
-            return self._unsupported(e)
-        return Call(unit, (self.key(e.expression),))
 
     def _substring(self, e: exp.Substring) -> Term:
         length = e.args.get("length")
@@ -558,7 +550,7 @@ class Expressions:
 
     def _anonymous(self, e: exp.Anonymous) -> Term:
         name = e.name.lower()
-        if name in SCALARS and name[0].isalpha():
+        if name in SCALARS and name[0].isalpha() and name not in calls.INTERNAL:
             return Call(name, tuple(map(self.key, e.expressions)))
         if self.grouping is None and self.reader.is_aggregate(e):
             raise self.misplaced(e)
