@@ -112,6 +112,8 @@ class ViewDef:
     """The type of a row in the notation of the calculus, which tells a list from a bag."""
     key: tuple[str, ...] = ()
     """The columns that rows of a nested view are looked up by."""
+    stored: bool = False
+    """Whether the rows of an answer are kept, as only Spark could tell them when they are read."""
 
     @property
     def type(self) -> MapType:
@@ -170,7 +172,7 @@ class Catalog:
         compiler = self._without_views()
         known: dict[str, MapType] = {n: s.type for n, s in self.sources.items()}
         for view in self.views.values():
-            compiler.view(view.name, _term(view, known), view.kept, view.key)
+            compiler.view(view.name, _term(view, known), view.kept, view.key, view.stored)
             known[view.name] = view.type
         return compiler
 
@@ -205,9 +207,10 @@ class Catalog:
             term = _term(view, known)
             if view.strategy == "auto":
                 compiler, kept, why = compiler.choose(view.name, term, view.key)
-                view = replace(view, kept=kept, why=why)
+                stored = compiler.program.views[view.name].stored
+                view = replace(view, kept=kept, why=why, stored=stored)
             else:
-                compiler.view(view.name, term, view.kept, view.key)
+                compiler.view(view.name, term, view.kept, view.key, view.stored)
             out.views[view.name] = view
         return out
 

@@ -315,11 +315,11 @@ class Database(Writable):
                 compiler, kept, why = known.compiler.choose(name, term, keys)
             else:
                 compiler, kept, why = known.compiler.fork(), strategy, "as was asked for"
-                compiler.view(name, term, kept, keys)
+                compiler.view(name, term, kept, keys, None)
         except NotIncremental as e:
             raise placed(e, text, schemas) if language == "sql" else e from None
-        made = replace(made, kept=kept, why=why)
         view, before = compiler.program.views[name], known.compiler.program
+        made = replace(made, kept=kept, why=why, stored=view.stored)
         catalog = Catalog(known.catalog.sources, {**known.catalog.views, name: made})
         with self._commit(f"view {name}", (catalog, compiler)) as commit:
             commit.set(*facts_of(made))

@@ -204,7 +204,7 @@ def fit(t: KeyType, value: Any) -> Any:
     if t.name == "decimal":
         exact = Decimal(value) if not isinstance(value, float) else Decimal(repr(value))
         rounded = exact.quantize(Decimal(1).scaleb(-t.scale), context=EXACT)
-        if abs(rounded) >= Decimal(10) ** (t.precision - t.scale):
+        if rounded.copy_abs() >= Decimal(10) ** (t.precision - t.scale):
             raise ScalarError(f"{value} does not fit into {t}", hint="cast to a wider type first")
         return rounded
     if t.name == "double":
@@ -297,7 +297,7 @@ def _(r: KeyType, _: Any, a: Any) -> Any:
 
 @scalar("sign", lambda ts: DOUBLE if is_numeric(ts[0]) else None)
 def _(_r: KeyType, _: Any, a: Any) -> float:
-    return float((a > 0) - (a < 0))
+    return float((a > 0) - (a < 0)) if a == a else math.nan
 
 
 def _whole(types: tuple[KeyType, ...]) -> KeyType | None:
@@ -310,10 +310,8 @@ def _whole(types: tuple[KeyType, ...]) -> KeyType | None:
 
 
 def _to_long(a: Any, rounded: Callable[[Any], int]) -> int:
-    """A double as the JVM makes a long of it: NaN is 0, and what is too large is the largest."""
-    if isinstance(a, float) and (a != a or abs(a) >= 2.0**63):
-        return 0 if a != a else (1 << 63) - 1 if a > 0 else -(1 << 63)
-    return rounded(a)
+    """A double as a whole number: NaN is 0 as in the JVM, and what is too large is an error."""
+    return 0 if isinstance(a, float) and a != a else rounded(a)
 
 
 @scalar("floor", _whole)

@@ -202,6 +202,12 @@ class Stratum:
     level: int = 0
 
     @property
+    def only_spark(self) -> bool:
+        """Whether Spark alone can tell the rows, as some expression in them has no tree."""
+        scalars = [*self.where, *(s for _, s in self.row), *([self.weight] if self.weight else [])]
+        return any(s.tree is None for s in scalars)
+
+    @property
     def maps(self) -> list[Map]:
         """All maps of the stratum."""
         return [self.group, *self.bags, *([self.answers] if self.answers else [])]
@@ -256,6 +262,8 @@ class View:
     stratum: str | None
     map: Map | None
     parts: tuple[Part, ...] = ()
+    stored: bool = False
+    """Whether the map holds the rows of an answer, which would otherwise be told when it is read."""
 
     @property
     def maps(self) -> list[Map]:

@@ -7,7 +7,7 @@ the key it is when boxed. The tree is nested lists, `[name, type, argument, ...]
 None where Arrow would mean something else than Spark, and `engine/vector.py` evaluates it.
 
     SQL      what each function is in Spark SQL, and the types that its operands are cast to
-    TREES    where a function has a tree: a condition on the types and trees of its operands
+    TREES    where a function has a tree (`trees.py`): a condition on the types and trees of its operands
 """
 
 from __future__ import annotations
@@ -43,12 +43,10 @@ from headwater.calculus.terms import (
 )
 from headwater.calculus.types import Base, KeyType, RecordType, Type
 from headwater.compiler.constants import column_name, literal, spark_type, text, tree_value
+from headwater.compiler.trees import TREES, Tree, Types, cast_tree, integral, is_a, like_tree
 from headwater.errors import NotIncremental
 
 __all__ = ["SQL", "TREES", "Scalar", "from_json", "literal", "scalar", "spark_type", "to_json"]
-
-Types = tuple[KeyType, ...]
-Tree = Any
 
 
 @dataclass(frozen=True)
@@ -117,7 +115,12 @@ def _numbers(types: Types, r: KeyType) -> Types:
 
 def _whole(types: Types, _: KeyType) -> Types:
     t = types[0]
-    return types if _is(t, "decimal", "double") else (ty.BIGINT if _integral(t) else ty.DOUBLE,)
+    return types if is_a(t, "decimal", "double") else (ty.BIGINT if integral(t) else ty.DOUBLE,)
+
+
+def _local(types: Types, _: KeyType) -> Types:
+    """A time of day is that of an instant, which a date has as well: the first of its day."""
+    return (ty.TIMESTAMP,) if types[0] == ty.DATE else types
 
 
 # --- the functions in Spark SQL --------------------------------------------------------------------------
@@ -141,7 +144,7 @@ def _case(_: KeyType, *args: str) -> str:
 def _py_mod(r: KeyType, a: str, b: str) -> str:
     """Python's remainder has the divisor's sign; that of its decimals has the dividend's."""
     rest = f"({a} % {b})"
-    if _is(r, "decimal"):
+    if is_a(r, "decimal"):
         return rest
     return f"(CASE WHEN {_opposed(rest, b)} THEN CAST({rest} + {b} AS {spark_type(r)}) ELSE {rest} END)"
 
@@ -150,9 +153,9 @@ def _py_floordiv(r: KeyType, a: str, b: str) -> str:
     """Python divides down; its decimals divide towards zero."""
     rest = f"({a} % {b})"
     exact = f"(({a} - {rest}) / {b})"
-    if _is(r, "decimal"):
+    if is_a(r, "decimal"):
         return f"CAST({exact} AS {spark_type(r)})"
-    whole = f"({a} div {b})" if _integral(r) else f"rint{exact}"
+    whole = f"({a} div {b})" if integral(r) else f"rint{exact}"
     return f"CAST({whole} - (CASE WHEN {_opposed(rest, b)} THEN 1 ELSE 0 END) AS {spark_type(r)})"
 
 
@@ -169,14 +172,22 @@ _CALLED: tuple[tuple[Operands, str], ...] = (
     (_own, "abs"),
     (_result, "greatest least coalesce"),
     (_whole, "floor ceil"),
-    (_takes(ty.DOUBLE), "sign sqrt power"),
+    (_takes(ty.DOUBLE), "sign sqrt power rint isnan nanvl"),
+    (_takes(ty.STRING), "concat_ws translate md5 sha1 rlike regexp_replace"),
+    (_takes(ty.STRING, ty.INTEGER, ty.STRING), "lpad rpad"),
+    (_takes(ty.STRING, ty.STRING, ty.INTEGER), "locate substring_index split_part regexp_extract"),
+    (_takes(ty.DATE), "weekday unix_date"),
+    (_takes(ty.DATE, ty.STRING), "next_day"),
+    (_takes(ty.STRING, ty.TIMESTAMP), "date_trunc"),
+    (_takes(ty.TIMESTAMP), "unix_seconds unix_timestamp unix_millis unix_micros"),
+    (_takes(ty.BIGINT), "timestamp_seconds timestamp_millis timestamp_micros"),
     (_takes(ty.STRING), "upper lower length trim ltrim rtrim concat replace reverse"),
     (_takes(ty.STRING), "startswith endswith contains instr"),
     (_takes(ty.STRING, ty.INTEGER), "left right repeat substring"),
     (_takes(ty.DATE), "year quarter month day dayofweek dayofyear weekofyear last_day datediff"),
     (_takes(ty.DATE, ty.INTEGER), "date_add date_sub add_months"),
     (_takes(ty.DATE, ty.STRING), "trunc"),
-    (lambda types, _: (ty.TIMESTAMP,) if types[0] == ty.DATE else types, "hour minute second"),
+    (_local, "hour minute second"),
     (lambda types, _: (types[0], ty.INTEGER)[: len(types)], "round"),
 )
 """Functions that have their name in Spark too."""
@@ -187,6 +198,10 @@ SQL: dict[str, tuple[Operands, Writing]] = {
     **{op: (_common, _infix(op)) for op in ("=", "<>", "<", "<=", ">", ">=", "<=>")},
     "/": (_takes(ty.DOUBLE), _infix("/")),
     "div": (_takes(ty.BIGINT), _infix("div")),
+    "sha256": (_takes(ty.STRING), _form("sha2({}, 256)")),
+    "pmod": (_numbers, _infix(",", "pmod")),
+    "yearofweek": (_takes(ty.DATE), _form("extract(YEAROFWEEK FROM {})")),
+    "second_part": (_local, _form("extract(SECOND FROM {})")),
     "negate": (_own, _form("(-({}))")),
     "and": (_takes(ty.BOOLEAN), _infix("AND")),
     "or": (_takes(ty.BOOLEAN), _infix("OR")),
@@ -208,104 +223,9 @@ SQL: dict[str, tuple[Operands, Writing]] = {
 """How a function is written, after its operands have been cast; `cast` and `nullif` are the writer's."""
 
 
-# --- the functions that have trees -----------------------------------------------------------------------
-
-Test = Callable[[Types, KeyType, list[Tree]], bool]
-
-
-def _is(t: Type, *names: str) -> bool:
-    return isinstance(t, Base) and t.name in names
-
-
-def _integral(t: Type) -> bool:
-    return _is(t, *ty.INTEGRAL)
-
-
-def _always(types: Types, r: KeyType, trees: list[Tree]) -> bool:
-    return True
-
-
-def _alike(types: Types, r: KeyType, trees: list[Tree]) -> bool:
-    """One scalar type throughout."""
-    return isinstance(types[0], Base) and all(t == types[0] for t in types)
-
-
-def _integers(types: Types, r: KeyType, trees: list[Tree]) -> bool:
-    return all(_integral(t) and t == types[0] for t in types)
-
-
-def _sums(types: Types, r: KeyType, trees: list[Tree]) -> bool:
-    return all(_is(t, "decimal") for t in types) or (_alike(types, r, trees) and ty.is_numeric(r))
-
-
-def _products(types: Types, r: KeyType, trees: list[Tree]) -> bool:
-    """A product of decimals keeps all digits, and 256 bits hold it."""
-    a, b = types
-    if _is(a, "decimal") and _is(b, "decimal"):
-        assert isinstance(a, Base) and isinstance(b, Base) and isinstance(r, Base)
-        return a.scale + b.scale == r.scale and a.precision + b.precision < 76
-    return _alike(types, r, trees) and ty.is_numeric(r)
-
-
 def _apart(sql: str) -> str:
     """What is put into a hole of a text, so that it becomes one word with nothing before it: `-` and `-1`, `r` and `'x'`."""
     return sql if sql[:1] in "`(" or sql[:1].isalpha() else f"({sql})"
-
-
-def _quotients(types: Types, r: KeyType, trees: list[Tree]) -> bool:
-    """Doubles; and decimals where 256 bits hold the quotient and one digit more than the result has.
-
-    Spark rounds a quotient to 39 places and then to the result's. That is one rounding where the
-    divisor has no more digits than lie between: a quotient that is not half is further from it.
-    """
-    a, b = types
-    if not _is(a, "decimal"):
-        return types == (ty.DOUBLE, ty.DOUBLE) and r == ty.DOUBLE
-    assert isinstance(a, Base) and isinstance(b, Base) and isinstance(r, Base)
-    places = max(a.scale + b.precision - b.scale + 1, r.scale + 1, 4)
-    single = b.precision + r.scale <= 39 and r.scale >= a.scale - b.scale
-    return single and a.precision - a.scale + b.scale + places <= 76
-
-
-def _fixed(types: Types, r: KeyType, trees: list[Tree]) -> bool:
-    """All but the first operand are constants, and not NULL."""
-    return all(t[0] == "literal" and t[2] is not None for t in trees[1:])
-
-
-def _from_left(types: Types, r: KeyType, trees: list[Tree]) -> bool:
-    return _fixed(types, r, trees) and all(t[2] >= 0 for t in trees[1:])
-
-
-_TESTS: tuple[tuple[Test, str], ...] = (
-    (
-        _always,
-        "and or not is_null is_not_null case negate abs length concat trim ltrim rtrim one_row",
-    ),
-    (_alike, "= <> < <= > >= <=> greatest least coalesce"),
-    (_sums, "+ -"),
-    (_products, "*"),
-    (_quotients, "/"),
-    (_integers, "% div"),
-    (_always, "year quarter month day dayofweek dayofyear weekofyear date_add date_sub datediff"),
-    (_fixed, "startswith endswith contains"),
-    (_from_left, "substring left"),
-)
-
-TREES: dict[str, Test] = {name: test for test, names in _TESTS for name in names.split()}
-"""Where the tree of a call means what Spark means. Casts, literals, columns and records are below."""
-
-
-def _cast_tree(source: KeyType, target: KeyType, tree: Tree) -> Tree:
-    """A cast that Arrow can make: between integers and decimals, to a double; NULL of any type."""
-    if source == ty.VOID:
-        return ["literal", str(target), None]
-    whole = _integral(source) and (_integral(target) or target == ty.DOUBLE)
-    exact = (_integral(source) or _is(source, "decimal")) and _is(target, "decimal")
-    if tree is not None and tree[0] == "literal" and _is(source, "decimal") and target == ty.DOUBLE:
-        return ["literal", "double", tree[2] if tree[2] is None else repr(float(tree[2]))]
-    if tree is None or not (whole or exact or (_is(source, "float") and target == ty.DOUBLE)):
-        return None
-    return ["cast", str(target), tree]
 
 
 def _plain_pattern(term: Term) -> Term:
@@ -315,21 +235,6 @@ def _plain_pattern(term: Term) -> Term:
     kept = ("%", "_", "\\")
     plain = lambda m: m[0] if m[1] in kept else m[1] or "\\\\"  # noqa: E731
     return Const(re.sub(r"(?s)\\(.?)", plain, term.value), term.type)
-
-
-def _like_tree(r: KeyType, trees: list[Tree]) -> Tree:
-    """LIKE with a constant pattern that escapes nothing; with `%` at its ends only it is a plain search."""
-    subject, pattern = trees
-    if pattern[0] != "literal" or pattern[2] is None:
-        return None
-    word = pattern[2].strip("%")
-    if "\\" in word:
-        return None
-    if "%" in word or "_" in word:
-        return ["like", str(r), subject, pattern]
-    ends = (pattern[2][:1] == "%", pattern[2][-1:] == "%")
-    name = {(False, False): "=", (False, True): "startswith", (True, False): "endswith"}
-    return [name.get(ends, "contains"), str(r), subject, ["literal", "string", word]]
 
 
 # --- the writer ----------------------------------------------------------------------------------------------
@@ -347,7 +252,7 @@ class _Part:
         if self.type == t:
             return self
         sql = f"CAST({self.sql} AS {spark_type(t)})"
-        return _Part(sql, t, _cast_tree(self.type, t, self.tree))
+        return _Part(sql, t, cast_tree(self.type, t, self.tree))
 
 
 def _refused(term: Term, why: str) -> NotIncremental:
@@ -432,9 +337,11 @@ class _Writer:
         if name in _COMPARISONS and any(map(ty.has_box, types)):
             raise _refused(term, "collections are not compared")
         operands, write = SQL[name]
-        if name == "/" and _is(r, "decimal"):
+        if name == "/" and is_a(r, "decimal"):
             return self._quotient(parts, r)
         parts = [p.cast(t) for p, t in zip(parts, operands(types, r), strict=False)]
+        if operands is _local and parts[0].type == ty.TIMESTAMP:
+            parts = [parts[0].cast(ty.TIMESTAMP_NTZ)]
         sql = write(r, *(p.sql for p in parts))  # to which Spark may give another type:
         if name in ("round", "/") or term.returns is not None:
             sql = f"CAST({sql} AS {spark_type(r)})"
@@ -533,7 +440,7 @@ _COMPARISONS = {"=", "<>", "<", "<=", ">", ">=", "<=>", "greatest", "least"}
 def _tree(name: str, r: KeyType, parts: list[_Part]) -> Tree:
     trees = [p.tree for p in parts]
     if None in trees or name == "like":
-        return None if None in trees else _like_tree(r, trees)
+        return None if None in trees else like_tree(r, trees)
     known = name in TREES and TREES[name](tuple(p.type for p in parts), r, trees)
     return [name, str(r), *trees] if known else None
 

@@ -62,6 +62,7 @@ class Compiler:
         owned: Owned | None = None,
     ):
         self.program = Program()
+        self.stored: bool | None = False
         self.inputs = dict(
             {Rel(n, bag(t)): Rel(n, bag(as_lists(t))) for n, t in sources.items() if has_box(t)}
             if inputs is None
@@ -88,7 +89,7 @@ class Compiler:
         tried: dict[str, tuple[float, Compiler]] = {}
         for strategy in ("recursive", "first-order"):
             trial = self.fork()
-            trial.view(name, term, strategy, key)
+            trial.view(name, term, strategy, key, None)
             new = [m for n, m in trial.program.maps.items() if n not in self.program.maps]
             tried[strategy] = work(trial.maps, new), trial
         best = min(tried, key=lambda s: tried[s][0])
@@ -96,11 +97,20 @@ class Compiler:
         why = f"{best}: rows made by one changed row of each input: {said}"
         return tried[best][1], best, why
 
-    def view(self, name: str, term: Term, strategy: str, key: Sequence[str] = ()) -> View:
+    def view(
+        self,
+        name: str,
+        term: Term,
+        strategy: str,
+        key: Sequence[str] = (),
+        stored: bool | None = False,
+    ) -> View:
         """Adds a view; the relations that it reads are sources, or views that are there already.
 
-        Rows of a nested view are looked up by the columns `key`.
+        Rows of a nested view are looked up by the columns `key`. With `stored` the rows of an answer are kept; None
+        keeps them where only Spark gives the answer, so that reading needs none.
         """
+        self.stored = stored
         views = [v for r in relations(term) if (v := self.program.views.get(r.name)) is not None]
         known = {Rel(v.name, bag(v.type)): v.term for v in views}
         whole = substitute(term, known)
@@ -151,12 +161,17 @@ class Compiler:
 
     def _incremental(self, name: str, term: Term, row: RecordType, strategy: str) -> View:
         linear = self.subqueries.cut(canonical(term))
+        stored = False
         if isinstance(linear, Rel) and linear.name in self.program.strata:
-            return View(name, term, row, strategy, linear.name, None)
+            stored = (
+                self.program.strata[linear.name].only_spark if self.stored is None else self.stored
+            )
+            if not stored:
+                return View(name, term, row, strategy, linear.name, None)
         rows = summed(self.monomials(linear), type_of(linear))
         every = range(len(row.fields))
         kept = self.maps.keep(rows, every, strategy=self.strategy, note=f"the rows of {name}")
-        return View(name, term, row, strategy, None, kept)
+        return View(name, term, row, strategy, None, kept, stored=stored)
 
     # --- where answers are needed ---------------------------------------------------------------------------
 

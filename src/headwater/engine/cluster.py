@@ -36,11 +36,12 @@ from headwater.engine.answers import answer_steps, components, keep_answers, mer
 from headwater.engine.pieces import Piece, pieces_of, ranges, weighed
 from headwater.engine.read import repeated, row_schema, scan, scan_components
 from headwater.engine.rows import Hop, emit, in_arrow, run, segments, start, step
+from headwater.engine.scalars.zones import UTC_NAMES
 from headwater.engine.session import Session, in_sql, plain, quoted, telling
 from headwater.engine.skew import Routing
 from headwater.engine.stage import Change
 from headwater.engine.types import arrow_type
-from headwater.engine.vector import ArrowCannot
+from headwater.engine.vector import ArrowCannot, in_zone
 from headwater.engine.working import Working
 from headwater.state.arrangement import WHOLE, Arrangement, Share, TooMany
 from headwater.state.files import LocalFiles
@@ -130,7 +131,16 @@ class Cluster:
         return out
 
     def _quick(self, steps: Iterable[Step]) -> bool:
-        return all(_in_arrow(s, self.without_arrow) for s in steps)
+        return all(self._in_arrow(s) for s in steps)
+
+    def _in_arrow(self, s: Step) -> bool:
+        """Whether tasks evaluate a step by themselves; they know no time zone but UTC."""
+        if isinstance(s, Hop):
+            return True
+        tree = (s.scalar if isinstance(s, Bind) else s.condition).tree
+        if tree is None or (in_zone(tree) and self.session.zone not in UTC_NAMES):
+            return False
+        return not self.without_arrow or tree[0] == "column"
 
     def _numbers(self, pieces: Sequence[Piece]) -> DataFrame:
         return _numbers_of(self.session.spark, pieces)
@@ -177,7 +187,7 @@ class Cluster:
         todo: list[Step] = []
         for segment in segments(s.steps):
             many: list[Step] = [segment] if isinstance(segment, Hop) else list(segment)
-            while many and _in_arrow(many[0], self.without_arrow):
+            while many and self._in_arrow(many[0]):
                 todo.append(many.pop(0))
             if many:
                 frame = self._hop(s, frame, task, pieces, done, todo)
@@ -511,13 +521,6 @@ def _given(batches: Iterator[pa.RecordBatch], things: Sequence[T]) -> Iterator[T
 def _batches(table: pa.Table, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     if table.num_rows:
         yield from plain(table.select(schema.names)).cast(schema).combine_chunks().to_batches()
-
-
-def _in_arrow(s: Step, without: bool) -> bool:
-    if isinstance(s, Hop):
-        return True
-    scalar = s.scalar if isinstance(s, Bind) else s.condition
-    return scalar.tree is not None and (not without or scalar.tree[0] == "column")
 
 
 def _typed(steps: Sequence[Bind | Filter], table: pa.Table) -> pa.Table:

@@ -42,11 +42,11 @@ def in_arrow(steps: Sequence[Bind | Filter], table: pa.Table) -> pa.Table:
     return table
 
 
-def one_in_arrow(s: Bind | Filter, table: pa.Table) -> pa.Table:
-    """A bind or a filter that Arrow can evaluate."""
+def one_in_arrow(s: Bind | Filter, table: pa.Table, zone: str = "UTC") -> pa.Table:
+    """A bind or a filter that Arrow can evaluate, in a time zone."""
     scalar = s.scalar if isinstance(s, Bind) else s.condition
     known = vector.is_column(scalar.tree)
-    values = column(table, known) if known else vector.evaluate(scalar.tree, table)
+    values = column(table, known) if known else vector.evaluate(scalar.tree, table, zone)
     return table.append_column(s.name, values) if isinstance(s, Bind) else kept(table, values)
 
 

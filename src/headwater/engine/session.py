@@ -190,7 +190,7 @@ class Session:
             try:
                 if scalar.tree is None:
                     raise vector.ArrowCannot
-                table = one_in_arrow(s, table)
+                table = one_in_arrow(s, table, self.zone)
             except vector.ArrowCannot:
                 return self._in_spark(steps[i:], table)
         return table

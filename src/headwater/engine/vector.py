@@ -19,23 +19,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.calculus.parse import parse_type
+from headwater.engine.scalars import numbers, texts, times, zones
+from headwater.engine.scalars.base import ArrowCannot, Column, columnar
+from headwater.engine.scalars.casts import cast, fitted
 from headwater.engine.types import arrow_type
 from headwater.errors import NotIncremental
 
-Column = Any
-"""An Arrow array, or a scalar for what is the same in every row."""
+__all__ = ["NODES", "ArrowCannot", "evaluate", "in_zone", "is_column"]
 
 
-class ArrowCannot(Exception):
-    """Arrow has no value for some row; Spark has one, or its own error."""
-
-
-def evaluate(tree: Any, table: pa.Table) -> pa.Array:
-    """The column that a tree stands for, with a row for each row of the table."""
+def evaluate(tree: Any, table: pa.Table, zone: str = "UTC") -> pa.Array:
+    """The column that a tree stands for, with a row for each row of the table, in a time zone."""
     try:
-        out = _value(tree, table)
+        out = _value(tree, table, zone)
         return pa.repeat(out, table.num_rows) if isinstance(out, pa.Scalar) else out
-    except pa.ArrowException as e:
+    except (pa.ArrowException, OverflowError) as e:
         raise ArrowCannot(str(e)) from e
 
 
@@ -44,7 +42,14 @@ def is_column(tree: Any) -> str | None:
     return tree[2] if tree is not None and tree[0] == "column" else None
 
 
-def _value(tree: Any, table: pa.Table) -> Column:
+def in_zone(tree: Any) -> bool:
+    """Whether what a tree means depends on the time zone."""
+    if not isinstance(tree, list):
+        return False
+    return tree[0] in ZONED or any(in_zone(x) for x in tree[2:])
+
+
+def _value(tree: Any, table: pa.Table, zone: str) -> Column:
     name, shown, *rest = tree
     t = _type(shown)
     match name:
@@ -54,11 +59,13 @@ def _value(tree: Any, table: pa.Table) -> Column:
         case "literal":
             return _literal(shown, rest[0], t)
         case "case":
-            return _case(t, rest, table)
+            return _case(t, rest, table, zone)
         case "field":
-            return pc.struct_field(_value(rest[0], table), rest[1])
+            return pc.struct_field(_value(rest[0], table, zone), rest[1])
+        case _ if name in ZONED:
+            return ZONED[name](t, *(_value(r, table, zone) for r in rest), zone)
         case _:
-            return NODES[name](t, *(_value(r, table) for r in rest))
+            return NODES[name](t, *(_value(r, table, zone) for r in rest))
 
 
 @cache
@@ -134,7 +141,7 @@ def _arithmetic(name: str) -> Callable[..., Column]:
 
     def apply(t: pa.DataType, *operands: Column) -> Column:
         if pa.types.is_decimal(t):
-            return _fitted(t, plain(*map(_wide, operands)))
+            return fitted(t, plain(*map(_wide, operands)))
         return (plain if pa.types.is_floating(t) else checked)(*operands)
 
     return apply
@@ -142,18 +149,6 @@ def _arithmetic(name: str) -> Callable[..., Column]:
 
 def _wide(a: Column) -> Column:
     return a.cast(pa.decimal256(a.type.precision, a.type.scale))
-
-
-def _fitted(t: pa.DataType, a: Column) -> Column:
-    """A decimal rounded to the places of its type; an error where it has not room."""
-    if a.type.scale > t.scale:
-        a = pc.round(_roomy(a), t.scale, "half_towards_infinity")
-    return a.cast(t)
-
-
-def _roomy(a: Column) -> Column:
-    """With one digit more, for what rounding carries."""
-    return a.cast(pa.decimal256(min(76, a.type.precision + 1), a.type.scale))
 
 
 def _divide(t: pa.DataType, a: Column, b: Column) -> Column:
@@ -167,22 +162,14 @@ def _divide(t: pa.DataType, a: Column, b: Column) -> Column:
     # Arrow cuts a quotient off; one digit more than the result's decides how it is rounded.
     more = max(0, t.scale + 1 - (a.type.scale + b.type.precision - b.type.scale + 1))
     wide = a.cast(pa.decimal256(a.type.precision + more, a.type.scale + more))
-    return _fitted(t, pc.divide(wide, _wide(b)))
+    return fitted(t, pc.divide(wide, _wide(b)))
 
 
 def _remainder(_: pa.DataType, a: Column, b: Column) -> Column:
     return pc.subtract(a, pc.multiply(pc.divide_checked(a, b), b))
 
 
-def _cast(t: pa.DataType, a: Column) -> Column:
-    if not pa.types.is_decimal(t):
-        return a.cast(t, safe=not pa.types.is_floating(t))  # a bigint is rounded to a double
-    if pa.types.is_integer(a.type):
-        a = a.cast(pa.decimal256(20, 0))
-    return _fitted(t, a)
-
-
-# --- dates and strings -----------------------------------------------------------------------------------
+# --- dates -----------------------------------------------------------------------------------------------
 
 
 def _part(name: str, **options: Any) -> Callable[..., Column]:
@@ -194,29 +181,10 @@ def _days(op: Callable[..., Column]) -> Callable[..., Column]:
     return lambda t, *operands: op(*(x.cast(pa.int32()) for x in operands)).cast(t)
 
 
-def _search(name: str) -> Callable[..., Column]:
-    return lambda _, a, word: getattr(pc, name)(a, word.as_py())
-
-
-def _trim(name: str) -> Callable[..., Column]:
-    return lambda _, a: getattr(pc, name)(a, characters=" ")
-
-
-def _substring(_: pa.DataType, a: Column, start: pa.Scalar, length: pa.Scalar) -> Column:
-    """Positions count from 1, and 0 is the first as well."""
-    begin = max(start.as_py() - 1, 0)
-    return pc.utf8_slice_codeunits(a, begin, begin + length.as_py())
-
-
-def _concat(_: pa.DataType, *parts: Column) -> Column:
-    between = pa.scalar("", pa.large_string())
-    return pc.binary_join_element_wise(*parts, between, null_handling="emit_null")
-
-
 # --- the table ---------------------------------------------------------------------------------------------
 
 
-def _case(t: pa.DataType, args: list[Any], table: pa.Table) -> pa.Array:
+def _case(t: pa.DataType, args: list[Any], table: pa.Table, zone: str) -> pa.Array:
     """CASE WHEN: a branch is evaluated only for the rows that take it, as an error in it must be."""
     left = np.arange(table.num_rows)
     pieces: list[pa.Array] = []
@@ -225,14 +193,14 @@ def _case(t: pa.DataType, args: list[Any], table: pa.Table) -> pa.Array:
     def take(rows: np.ndarray[Any, Any], tree: Any) -> None:
         if len(rows):
             some = table if len(rows) == table.num_rows else table.take(pa.array(rows))
-            out = _value(tree, some)
+            out = _value(tree, some, zone)
             pieces.append(pa.repeat(out, len(rows)) if isinstance(out, pa.Scalar) else out)
             places.append(rows)
 
     *branches, last = args if len(args) % 2 else [*args, ["literal", "void", None]]
     for condition, value in zip(branches[::2], branches[1::2], strict=True):
         some = table if len(left) == table.num_rows else table.take(pa.array(left))
-        test = _value(condition, some)
+        test = _value(condition, some, zone)
         if isinstance(test, pa.Scalar):
             test = pa.repeat(test, len(left))
         true = np.asarray(pc.fill_null(test, False))
@@ -259,7 +227,7 @@ def _record(t: pa.DataType | None, *parts: Column) -> Column:
 
 
 NODES: dict[str, Callable[..., Column]] = {
-    "cast": _cast,
+    "cast": cast,
     "record": _record,
     "=": _equal,
     "<>": _different,
@@ -295,17 +263,18 @@ NODES: dict[str, Callable[..., Column]] = {
     "date_add": _days(pc.add_checked),
     "date_sub": _days(pc.subtract_checked),
     "datediff": _days(pc.subtract_checked),
-    "startswith": _search("starts_with"),
-    "endswith": _search("ends_with"),
-    "contains": _search("match_substring"),
-    "like": _search("match_like"),
     "length": _part("utf8_length"),
     "cardinality": _part("list_value_length"),
-    "concat": _concat,
-    "trim": _trim("utf8_trim"),
-    "ltrim": _trim("utf8_ltrim"),
-    "rtrim": _trim("utf8_rtrim"),
-    "substring": _substring,
-    "left": lambda t, a, n: _substring(t, a, pa.scalar(1), n),
+    **numbers.NODES,
+    **texts.NODES,
+    **times.NODES,
 }
 """What each node of a tree means; `column`, `literal` and `field` are leaves, or hold a name."""
+
+ZONED: dict[str, Callable[..., Column]] = {
+    "local": lambda t, a, zone: columnar(lambda t, a: zones.local(t, a, zone))(t, a),
+    "instant": lambda t, a, zone: columnar(lambda t, a: zones.instant(t, a, zone))(t, a),
+    "day_start": lambda t, a, zone: columnar(lambda t, a: zones.day_start(t, a, zone))(t, a),
+    "date_trunc": times.date_trunc,
+}
+"""What depends on the time zone, which is the last argument."""

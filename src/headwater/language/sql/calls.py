@@ -10,17 +10,13 @@ from sqlglot import exp
 from headwater.calculus.check import type_of
 from headwater.calculus.scalars import bounded
 from headwater.calculus.terms import Box, Call, Const, Sum, Term, Unbox
-from headwater.calculus.types import BINARY, DATE, INTEGER, STRING, VOID, Base
+from headwater.calculus.types import BINARY, DATE, INTEGER, STRING, Base
+from headwater.language.sql import units
 from headwater.language.sql.coerce import case_of, cast_to
 from headwater.language.sql.placing import place_of
 
 if TYPE_CHECKING:
     from headwater.language.sql.expressions import Expressions
-
-
-def _tsordstodate(x: Expressions, e: exp.TsOrDsToDate) -> Term:
-    inner = x.key(e.this)
-    return inner if type_of(inner) in (DATE, VOID) else x.castable(inner, DATE, e)
 
 
 def _tsordsadd(x: Expressions, e: exp.TsOrDsAdd) -> Term:
@@ -49,13 +45,6 @@ def _trunc(x: Expressions, e: exp.DateTrunc) -> Term:
     if unit.lower() not in TRUNCATED:
         return Const(None, DATE)
     return Call("trunc", (x.key(e.this), Const(unit, STRING)))
-
-
-def _extract(x: Expressions, e: exp.Extract) -> Term:
-    unit = e.name.lower()
-    if unit not in ("year", "quarter", "month", "day", "hour", "minute"):
-        return x.unsupported(e)
-    return Call(unit, (x.key(e.expression),))
 
 
 def _substring(x: Expressions, e: exp.Substring) -> Term:
@@ -103,11 +92,10 @@ def _arraysize(x: Expressions, e: exp.ArraySize) -> Term:
 
 
 CALLS: dict[type[exp.Expr], Callable[[Expressions, Any], Term]] = {
-    exp.TsOrDsToDate: _tsordstodate,
+    **units.CALLS,
     exp.TsOrDsAdd: _tsordsadd,
     exp.DateDiff: _datediff,
     exp.DateTrunc: _trunc,
-    exp.Extract: _extract,
     exp.Substring: _substring,
     exp.Trim: _trim,
     exp.Concat: _concat,
@@ -115,3 +103,10 @@ CALLS: dict[type[exp.Expr], Callable[[Expressions, Any], Term]] = {
     exp.Round: _round,
     exp.ArraySize: _arraysize,
 }
+
+
+def known(e: exp.Expr) -> Callable[[Expressions, Any], Term] | None:
+    """How a node is read, if it is one of these."""
+    if isinstance(e, exp.Anonymous):
+        return units.NAMED.get(e.name.lower())
+    return CALLS.get(type(e))

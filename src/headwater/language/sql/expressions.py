@@ -55,9 +55,8 @@ from headwater.errors import (
 )
 from headwater.language.build import decimal_literal
 from headwater.language.schema import sql_name, type_of_ddl
-from headwater.language.sql import opaque, subqueries
+from headwater.language.sql import calls, opaque, subqueries, units
 from headwater.language.sql.arguments import unread
-from headwater.language.sql.calls import CALLS
 from headwater.language.sql.coerce import (
     as_decimal_literal,
     can_cast,
@@ -197,8 +196,9 @@ class Expressions:
         if kind in FUNCTIONS:
             name, *args = FUNCTIONS[kind]
             return Call(name, tuple(self.key(e.args[a]) for a in args if e.args.get(a) is not None))
-        if kind in CALLS:
-            return CALLS[kind](self, e)
+        call = calls.known(e)
+        if call is not None:
+            return call(self, e)
         handler: Callable[[Any], Term] | None = getattr(self, f"_{kind.__name__.lower()}", None)
         if handler is not None:
             return handler(e)
@@ -521,7 +521,7 @@ class Expressions:
 
     def _anonymous(self, e: exp.Anonymous) -> Term:
         name = e.name.lower()
-        if name in SCALARS and name[0].isalpha():
+        if name in SCALARS and name[0].isalpha() and name not in units.INTERNAL:
             return Call(name, tuple(map(self.key, e.expressions)))
         if self.grouping is None and self.reader.is_aggregate(e):
             raise self.misplaced(e)

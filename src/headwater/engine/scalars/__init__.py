@@ -1,0 +1,1 @@
+"""Scalars of Spark as functions of Arrow columns, exact or not at all."""

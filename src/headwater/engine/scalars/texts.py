@@ -1,0 +1,171 @@
+"""Text: case, joining, searching and cutting.
+
+Case is mapped here for the letters on which Python and Java agree, told by `SURE`. Most functions of text are those of
+the calculus, applied to every different value; the common ones are Arrow's own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headwater.calculus.scalars import SCALARS
+from headwater.engine.scalars.base import ArrowCannot, Column, Node, columnar
+from headwater.engine.scalars.casts import each
+from headwater.errors import ScalarError
+
+
+def ascii_only(a: pa.Array) -> bool:
+    """Whether all text of a column is ASCII: as many bytes as characters."""
+    same = pc.equal(pc.binary_length(a), pc.utf8_length(a))
+    return bool(pc.all(same, min_count=0).as_py())
+
+
+LAST_SURE, SIGMA = 0x0500, "\u03a3"
+"""Letters before this one have had their case for long; a capital sigma depends on what is around it."""
+
+
+def _cased(name: str) -> Node:
+    def mapped(value: str | None) -> str | None:
+        if value is None:
+            return None
+        if any(ord(c) >= LAST_SURE or c == SIGMA for c in value):
+            raise ArrowCannot("letters whose case may be another one")
+        return value.upper() if name == "upper" else value.lower()
+
+    def node(t: pa.DataType, a: pa.Array) -> pa.Array:
+        if ascii_only(a):
+            return getattr(pc, f"ascii_{name}")(a)
+        return each(t, a, mapped)
+
+    return columnar(node)
+
+
+def concat(_: pa.DataType, *parts: Column) -> Column:
+    """All parts together; NULL if one is."""
+    between = pa.scalar("", pa.large_string())
+    return pc.binary_join_element_wise(*parts, between, null_handling="emit_null")
+
+
+def _concat_ws(t: pa.DataType, separator: Column, *parts: Column) -> Column:
+    """The parts that are not NULL with the separator between them; NULL only if that is.
+
+    Arrow's own way to skip NULLs leaves out the rows in which all parts are NULL.
+    """
+    joined: Column = pa.scalar(None, t)
+    for part in parts:
+        both = concat(t, joined, separator, part)
+        joined = pc.coalesce(both, joined, part)
+    return pc.if_else(pc.is_valid(separator), pc.coalesce(joined, pa.scalar("", t)), None)
+
+
+def search(name: str) -> Node:
+    """A search for a word that is the same in every row."""
+    return lambda _, a, word: getattr(pc, name)(a, word.as_py())
+
+
+def trim(name: str) -> Node:
+    """Spaces taken away; no other white space."""
+    return lambda _, a: getattr(pc, name)(a, characters=" ")
+
+
+def substring(_: pa.DataType, a: Column, start: pa.Scalar, length: pa.Scalar) -> Column:
+    """Positions count from 1, and 0 is the first as well."""
+    begin = max(start.as_py() - 1, 0)
+    return pc.utf8_slice_codeunits(a, begin, begin + length.as_py())
+
+
+def _replace(_: pa.DataType, a: Column, word: Column, by: Column) -> Column:
+    word, by = word.as_py(), by.as_py()
+    return pc.replace_substring(a, word, by) if word else a
+
+
+@columnar
+def _instr(t: pa.DataType, a: pa.Array, word: Column) -> pa.Array:
+    """The place of a word counted from 1, 0 where it is not."""
+    if ascii_only(a):
+        return pc.add(pc.find_substring(a, word.as_py()), 1).cast(t)
+    return each(t, a, lambda v: None if v is None else v.find(word.as_py()) + 1)
+
+
+def _right(_: pa.DataType, a: Column, count: pa.Scalar) -> Column:
+    n = count.as_py()
+    if n <= 0:
+        return pc.if_else(pc.is_valid(a), "", a)
+    return pc.utf8_slice_codeunits(a, -n, None)
+
+
+# --- value by value -----------------------------------------------------------------------------------------
+
+
+def _by_value(name: str) -> Node:
+    """A function of the calculus, for every row or, where one operand is a column, for every different value."""
+    f, strict = SCALARS[name].apply, SCALARS[name].strict
+
+    def value(t: pa.DataType, operands: tuple[Any, ...]) -> Any:
+        if strict and any(v is None for v in operands):
+            return None
+        try:
+            return f(t, (), *operands)
+        except (ScalarError, ValueError, ArithmeticError, IndexError) as e:
+            raise ArrowCannot(str(e)) from e
+
+    def node(t: pa.DataType, *operands: Column) -> Column:
+        columns = [i for i, o in enumerate(operands) if not isinstance(o, pa.Scalar)]
+        fixed = [o.as_py() if isinstance(o, pa.Scalar) else None for o in operands]
+        if not columns:
+            return pa.scalar(value(t, tuple(fixed)), t)
+        if len(columns) == 1:
+            (i,) = columns
+            return each(t, operands[i], lambda v: value(t, (*fixed[:i], v, *fixed[i + 1 :])))
+        length = len(operands[columns[0]])
+        lists = [
+            [o.as_py()] * length if isinstance(o, pa.Scalar) else o.to_pylist() for o in operands
+        ]
+        return pa.array([value(t, row) for row in zip(*lists, strict=True)], t)
+
+    return node
+
+
+def _matched(name: str) -> Node:
+    """A regular expression over text without ends of lines, and without letters of two units in Java."""
+    node = _by_value(name)
+
+    def guarded(t: pa.DataType, a: Column, *rest: Column) -> Column:
+        if isinstance(a, pa.Scalar) or not ascii_only(a):
+            raise ArrowCannot("text in which Java may find something else")
+        if pc.any(pc.match_substring_regex(a, r"[\n\r]")).as_py():
+            raise ArrowCannot("text of several lines")
+        return node(t, a, *rest)
+
+    return guarded
+
+
+BY_VALUE = (
+    *("reverse", "lpad", "rpad", "locate", "substring_index", "translate", "split_part"),
+    *("md5", "sha1", "sha256"),
+)
+
+NODES: dict[str, Node] = {
+    **{name: _by_value(name) for name in BY_VALUE},
+    **{name: _matched(name) for name in ("rlike", "regexp_extract", "regexp_replace")},
+    "upper": _cased("upper"),
+    "lower": _cased("lower"),
+    "concat": concat,
+    "concat_ws": _concat_ws,
+    "startswith": search("starts_with"),
+    "endswith": search("ends_with"),
+    "contains": search("match_substring"),
+    "like": search("match_like"),
+    "trim": trim("utf8_trim"),
+    "ltrim": trim("utf8_ltrim"),
+    "rtrim": trim("utf8_rtrim"),
+    "substring": substring,
+    "left": lambda t, a, n: substring(t, a, pa.scalar(1), n),
+    "right": _right,
+    "replace": _replace,
+    "instr": _instr,
+    "repeat": lambda t, a, n: pc.binary_repeat(a, max(n.as_py(), 0)),
+}

@@ -1,0 +1,59 @@
+"""Reading starts no Java: what only Spark answers is answered when it is committed, and its rows are kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import headwater as hw
+from headwater.calculus.terms import Call, Term, children, rebuild
+from headwater.calculus.types import INTEGER, STRING, bag, record
+from headwater.compiler.strata import Compiler
+from headwater.engine.session import Session
+from headwater.language.sql import read_sql
+from spark_session import session
+
+ROW = record(k=STRING, n=INTEGER)
+COUNTED = "SELECT k, upper(max(k)) AS h, count(*) AS c FROM t GROUP BY k"
+
+
+def only_spark(term: Term) -> Term:
+    """The term with `upper` as a function that only Spark knows, as older databases have it."""
+    if isinstance(term, Call) and term.function == "upper":
+        return Call("spark:upper({0})", term.args, STRING)
+    return rebuild(term, tuple(only_spark(c) for c in children(term)))
+
+
+def test_rows_that_only_spark_tells_are_kept() -> None:
+    term = read_sql(COUNTED, {"t": bag(ROW)})
+    known = Compiler({"t": ROW})
+    assert known.view("v", term, "recursive", (), None).stratum is not None
+    asked = Compiler({"t": ROW}).view("v", only_spark(term), "recursive", (), None)
+    assert asked.stored and asked.stratum is None and asked.map is not None
+    before = Compiler({"t": ROW}).view("v", only_spark(term), "recursive")
+    assert before.stratum is not None and not before.stored, "as databases of before have it"
+
+
+@pytest.mark.spark
+def test_reading_asks_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = pa.table({"k": ["a", "b", "a"], "n": pa.array([1, 2, 3], pa.int32())})
+    with hw.open(tmp_path / "db", session()) as db:
+        db.source("t", "k STRING, n INT")
+        db.view("v", "SELECT k, hex(count(*)) AS h, soundex(k) AS s FROM t GROUP BY k")
+        db.apply({"t": rows})
+        version = db.version
+        db.apply({"t": rows.slice(0, 1)})
+        expected = {("a", "3", "A000"), ("b", "1", "B000")}
+
+        def refuse(*_: Any) -> Any:
+            raise AssertionError("Spark was asked")
+
+        monkeypatch.setattr(Session, "_in_spark", refuse)
+        assert {tuple(r.values())[:3] for r in db.table("v").to_pylist()} == expected
+        changed = db.changes_table("v", since=version).to_pylist()
+        assert {(r["h"], r["_w"]) for r in changed} == {("2", -1), ("3", 1)}
+    with hw.open(tmp_path / "db", session()) as db:
+        assert {tuple(r.values())[:3] for r in db.table("v").to_pylist()} == expected
