@@ -13,6 +13,7 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+from headwater.calculus.dyadic import Dyadic
 from headwater.calculus.scalars import (
     EXACT,
     SCALARS,
@@ -29,6 +30,7 @@ from headwater.calculus.types import (
     BOOLEAN,
     DATE,
     DOUBLE,
+    EXACTLY,
     INTEGER,
     INTEGRAL,
     STRING,
@@ -350,6 +352,14 @@ def _(r: KeyType, _: Any, a: Any, b: Any) -> Any:
         raise division_by_zero()
     a, b = operands(r, a, b)
     return fit(r, a % b)
+
+
+@scalar("_exact", lambda ts: EXACTLY if all(map(is_numeric, ts)) else None)
+def _(_r: KeyType, types: tuple[Any, ...], *values: Any) -> Dyadic:
+    """The product of numbers, as a summand that nothing rounds; decimals count in units of their last digit."""
+    units = [int(v.scaleb(t.scale, EXACT)) if isinstance(v, Decimal) else v
+             for v, t in zip(values, types, strict=True)]  # fmt: skip
+    return Dyadic.of(*units)
 
 
 @scalar("py_present", lambda ts: ts[0], strict=False)
