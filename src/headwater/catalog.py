@@ -11,11 +11,26 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
+from headwater.calculus.check import type_of
 from headwater.calculus.parse import parse, parse_type
 from headwater.calculus.scalars import SPARK_TEXT
-from headwater.calculus.terms import Call, Field, For, Num, Record, Rel, Sng, Term, Var, subterms
+from headwater.calculus.terms import (
+    Answer,
+    Call,
+    Field,
+    For,
+    Num,
+    Record,
+    Rel,
+    Sng,
+    Term,
+    Unbox,
+    Var,
+    subterms,
+)
 from headwater.calculus.text import show
-from headwater.calculus.types import INT, MapType, RecordType, bag, has_box
+from headwater.calculus.types import DOUBLE, INT, REAL, MapType, RecordType, bag, has_box
+from headwater.calculus.windows import Window
 from headwater.compiler.materialize import map_of
 from headwater.compiler.program import Map
 from headwater.compiler.sources import SourcePart, owned_by, rows_of, source_parts
@@ -31,6 +46,8 @@ from headwater.state.log import Version, path_of
 SOURCE, VIEW, SEEN = "source:", "view:", "seen:"
 SETTINGS, KEEP, DATABASE = "settings", "keep", "database"
 """How the facts of a version are called."""
+EXACTLY_TOLD = {"sum", "avg", "var_pop", "var_samp", "stddev_pop", "stddev_samp"}
+"""Window functions that add up, and did so with rounding once."""
 T = TypeVar("T")
 
 
@@ -180,11 +197,15 @@ class Catalog:
             known[view.name] = view.type
         return compiler
 
-    def chosen_again(self) -> Catalog:
-        """The same views, with the strategies that are taken for them now."""
+    def chosen_again(self, read: Callable[[str, dict[str, MapType]], Term]) -> Catalog:
+        """The same views, with the strategies that are taken for them now; sums of doubles that were rounded no more."""
         out = Catalog(self.sources)
         known = self.schemas()
         for view in self.views.values():
+            if view.language == "sql" and rounds_sums(term := parse(view.term, known)):
+                again = read(view.text, out.schemas())
+                if type_of(again) == type_of(term):
+                    view = replace(view, term=text_of(again))
             if view.strategy == "auto":
                 term = parse(view.term, known)
                 _, kept, why = out.compiled().choose(view.name, term, view.key)
@@ -298,6 +319,21 @@ def check_texts(term: Term) -> None:
     for t in subterms(term):
         if isinstance(t, Call) and t.function.startswith(SPARK_TEXT):
             check_template(t.function.removeprefix(SPARK_TEXT))
+
+
+def rounds_sums(term: Term) -> bool:
+    """Whether a term adds up doubles as they were once added up: each sum rounded, so that it depends on its past."""
+    for t in subterms(term):
+        match t:
+            case Unbox() if type_of(t) == REAL:
+                return True
+            case Answer("window", (_, windows, *_)) if any(_rounds(w) for w in windows):
+                return True
+    return False
+
+
+def _rounds(w: Window) -> bool:
+    return w.returns == DOUBLE and w.function in EXACTLY_TOLD and not w.exact
 
 
 def text_of(term: Term) -> str:

@@ -204,7 +204,8 @@ def _exactly(name: str, table: pa.Table, factors: tuple[str, ...]) -> dict[str, 
         return exactly(name, numbers, by)
     if summed is None:  # nothing: a sum of what is NULL
         return exactly(name, [by], pa.array(np.ones(len(by), np.int64)))
-    total, odd = column(table, summed), {o: column(table, f"{summed}.{o}") for o in ODD}
+    total = column(table, summed).cast(exact.STORED)  # Spark gives it back as another kind of bytes
+    odd = {o: column(table, f"{summed}.{o}") for o in ODD}
     if not _ones(by):
         total = exact.stored(exact.scaled(exact.limbs(total), np.asarray(by)))
         odd = {o: _scaled(c, by) for o, c in odd.items()}

@@ -102,6 +102,9 @@ def carried(a: Limbs) -> Limbs:
     """The same numbers in limbs of 32 bits; the last limb is the sign, 0 or -1."""
     wide = np.zeros((len(a.words) + 2, len(a)), np.int64)
     wide[:-2] = a.words
+    _carry(wide[:-1])
+    if (wide[-2] == wide[-2] >> 1).all():  # 0 or -1: the limb beyond it is not needed
+        return Limbs(a.low, wide[:-1])
     return Limbs(a.low, _carry(wide))
 
 
