@@ -136,7 +136,7 @@ def old_part_map(inner: Any) -> Any:
 @pytest.mark.parametrize(
     ("query", "reason", "underlined"),
     [
-        ("SELECT stddev(DISTINCT price) AS s FROM lines", "AGGREGATE", "STDDEV(DISTINCT price)"),
+        ("SELECT count_if(DISTINCT price > 1) AS s FROM lines", "AGGREGATE", "COUNT_IF(DISTINCT"),
         ("SELECT id, rand() AS r FROM orders", "NON_DETERMINISTIC", "rand"),
         ("SELECT first(id) AS f FROM orders", "NON_DETERMINISTIC", "first"),
         ("SELECT id FROM orders WHERE now() > now()", "TIME_OF_DAY", "now"),

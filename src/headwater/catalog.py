@@ -11,11 +11,26 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property, lru_cache
 from typing import Any, TypeVar, cast
 
+from headwater.calculus.check import type_of
 from headwater.calculus.parse import parse, parse_type
 from headwater.calculus.scalars import SPARK_TEXT
-from headwater.calculus.terms import Call, Field, For, Num, Record, Rel, Sng, Term, Var, subterms
+from headwater.calculus.terms import (
+    Answer,
+    Call,
+    Field,
+    For,
+    Num,
+    Record,
+    Rel,
+    Sng,
+    Term,
+    Unbox,
+    Var,
+    subterms,
+)
 from headwater.calculus.text import show
-from headwater.calculus.types import INT, MapType, RecordType, bag, has_box
+from headwater.calculus.types import DOUBLE, INT, REAL, MapType, RecordType, bag, has_box
+from headwater.calculus.windows import Window
 from headwater.compiler.materialize import map_of
 from headwater.compiler.program import Map
 from headwater.compiler.sources import SourcePart, owned_by, rows_of, source_parts
@@ -32,6 +47,8 @@ from headwater.state.log import Version, path_of
 SOURCE, VIEW, SEEN = "source:", "view:", "seen:"
 SETTINGS, KEEP, DATABASE = "settings", "keep", "database"
 """How the facts of a version are called."""
+EXACTLY_TOLD = {"sum", "avg", "var_pop", "var_samp", "stddev_pop", "stddev_samp"}
+"""Window functions that add up, and did so with rounding once."""
 T = TypeVar("T")
 
 
@@ -199,12 +216,19 @@ class Catalog:
                     compiler.program.maps[kept.name] = kept
         return compiler
 
-    def chosen_again(self) -> Catalog:
-        """The same views, with the strategies that are taken for them now, each beside those before it."""
+    def chosen_again(self, read: Callable[[str, dict[str, MapType]], Term]) -> Catalog:
+        """The same views, with the strategies that are taken for them now, each beside those before it.
+
+        Sums of doubles that were rounded are so no more: `read` reads the text of a view again.
+        """
         out = Catalog(self.sources)
         known, compiler = self.schemas(), self._without_views()
         for view in self.views.values():
             term = _term(view, known)
+            if view.language == "sql" and rounds_sums(term):
+                again = read(view.text, out.schemas())
+                if type_of(again) == type_of(term):
+                    term, view = again, replace(view, term=text_of(again))
             if view.strategy == "auto":
                 compiler, kept, why = compiler.choose(view.name, term, view.key)
                 stored = compiler.program.views[view.name].stored
@@ -358,6 +382,21 @@ def check_texts(term: Term) -> None:
             check_template(t.function.removeprefix(SPARK_TEXT), len(t.args))
         elif isinstance(t, Call):
             check_called(t.function)
+
+
+def rounds_sums(term: Term) -> bool:
+    """Whether a term adds up doubles as they were once added up: each sum rounded, so that it depends on its past."""
+    for t in subterms(term):
+        match t:
+            case Unbox() if type_of(t) == REAL:
+                return True
+            case Answer("window", (_, windows, *_)) if any(_rounds(w) for w in windows):
+                return True
+    return False
+
+
+def _rounds(w: Window) -> bool:
+    return w.returns == DOUBLE and w.function in EXACTLY_TOLD and not w.exact
 
 
 def text_of(term: Term) -> str:

@@ -396,7 +396,7 @@ class Database(Writable):
         self.verify()
 
     def _rebuild(self, note: str) -> None:
-        catalog = self.catalog.chosen_again()
+        catalog = self.catalog.chosen_again(lambda q, known: read_query(q, known, self.ask)[2])
         compiler = catalog.compiled()
         sources = {m.name for s in catalog.sources.values() for m in s.all_maps}
         with self._commit(note, (catalog, compiler)) as commit:

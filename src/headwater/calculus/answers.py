@@ -13,14 +13,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from headwater.calculus.dyadic import POWERS
+from headwater.calculus.dyadic import shown as shown_of
 from headwater.calculus.ring import RingMap
 from headwater.calculus.scalars import order
 from headwater.calculus.types import (
     DOUBLE,
+    DYADIC,
     INT,
     STRING,
     Base,
     MapType,
+    ProductType,
     RecordType,
     Type,
     bag,
@@ -76,6 +80,24 @@ def _texts(t: Type, params: tuple[Any, ...]) -> Type | None:
             return STRING if fits else None
         case _:
             return None
+
+
+def _sums(name: str) -> Callable[[Type, tuple[Any, ...]], Type | None]:
+    """Of an answer that sums are shown by: one sum, or a count and sums."""
+    wanted = [DYADIC if any(p) else INT for p in POWERS[name]]
+
+    def types(t: Type, scales: tuple[Any, ...]) -> Type | None:
+        given = [f for _, f in t.fields] if isinstance(t, ProductType) else [t]
+        return DOUBLE if given == wanted and len(scales) in (0, len(POWERS[name][0])) else None
+
+    return types
+
+
+def _told(name: str) -> Callable[[tuple[Any, ...], Any], float | None]:
+    def apply(scales: tuple[Any, ...], sums: Any) -> float | None:
+        return shown_of(name, scales, sums if isinstance(sums, tuple) else (sums,))
+
+    return apply
 
 
 def _windowed(t: Type, params: tuple[Any, ...]) -> Type | None:
@@ -226,4 +248,5 @@ ANSWERS = {
     "max_by": AnswerFunction("max_by", _value_beside, max_by, "a bag of {by: ..., value: ...}"),
     "min_by": AnswerFunction("min_by", _value_beside, min_by, "a bag of {by: ..., value: ...}"),
     "listagg": AnswerFunction("listagg", _texts, listagg, "a bag of {order: {...}, row: string}"),
+    **{n: AnswerFunction(n, _sums(n), _told(n), "a count and exact sums") for n in POWERS},
 }

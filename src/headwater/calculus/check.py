@@ -49,6 +49,7 @@ from headwater.calculus.terms import (
 )
 from headwater.calculus.types import (
     BOOLEAN,
+    DYADIC,
     INT,
     LABEL,
     REAL,
@@ -153,6 +154,8 @@ def times_type(a: RingType, b: RingType) -> RingType | None:
             parts = [(n, times_type(t, u)) for (n, t), (_, u) in zip(fields, others, strict=True)]
             known = tuple((n, t) for n, t in parts if t is not None)
             return ProductType(known) if len(known) == len(parts) else None
+        case _ if DYADIC in (a, b):
+            return DYADIC if INT in (a, b) else None
         case _ if REAL in (a, b):
             return REAL
         case _ if isinstance(a, Exact) or isinstance(b, Exact):

@@ -13,6 +13,7 @@ from typing import Any
 import headwater.calculus.casts
 import headwater.calculus.texts
 import headwater.calculus.times  # noqa: F401  (their rows join SCALARS)
+from headwater.calculus.dyadic import Dyadic
 from headwater.calculus.scalars import (
     EXACT,
     arithmetic_type,
@@ -25,6 +26,7 @@ from headwater.calculus.scalars import (
 from headwater.calculus.types import (
     BOOLEAN,
     DOUBLE,
+    EXACTLY,
     STRING,
     VOID,
     Base,
@@ -107,6 +109,14 @@ def _(r: KeyType, _: Any, a: Any, b: Any) -> Any:
         raise division_by_zero()
     a, b = operands(r, a, b)
     return fit(r, a % b)
+
+
+@scalar("_exact", lambda ts: EXACTLY if all(map(is_numeric, ts)) else None)
+def _(_r: KeyType, types: tuple[Any, ...], *values: Any) -> Dyadic:
+    """The product of numbers, as a summand that nothing rounds; decimals count in units of their last digit."""
+    units = [int(v.scaleb(t.scale, EXACT)) if isinstance(v, Decimal) else v
+             for v, t in zip(values, types, strict=True)]  # fmt: skip
+    return Dyadic.of(*units)
 
 
 @scalar("py_present", lambda ts: ts[0], strict=False)

@@ -18,7 +18,7 @@ from headwater.calculus.terms import Const, Num
 from headwater.calculus.tokens import Cursor, Token
 
 _TYPES: dict[str, ty.Type] = {t.name: t for t in vars(ty).values() if isinstance(t, ty.Base)}
-_TYPES |= {"Int": ty.INT, "Real": ty.REAL, "Label": ty.LABEL}
+_TYPES |= {"Int": ty.INT, "Real": ty.REAL, "Dyadic": ty.DYADIC, "Label": ty.LABEL}
 
 _ESCAPED = {"n": "\n", "r": "\r"}
 _QUOTED: dict[str, Callable[[str], Any]] = {

@@ -13,6 +13,7 @@ from typing import Any
 
 from headwater.calculus import types as ty
 from headwater.calculus.check import type_of
+from headwater.calculus.dyadic import POWERS
 from headwater.calculus.literals import Literals
 from headwater.calculus.terms import (
     Add,
@@ -285,6 +286,8 @@ class _Parser(Literals):
         """The parameters of an answer that is a key, as `text.show` writes them."""
         if name == "mode":
             return (self.either("asc", "desc"),)
+        if name in POWERS:
+            return (self.integer(), *self.repeated(";", self.integer))
         constant = self.constant()
         if name == "listagg":
             return (constant.value, self.directions())

@@ -14,7 +14,17 @@ from collections.abc import Callable, Iterable, Mapping
 from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any, NamedTuple, TypeAlias
 
-from headwater.calculus.types import Exact, FunType, IntType, MapType, ProductType, RealType, Type
+from headwater.calculus.dyadic import Dyadic
+from headwater.calculus.types import (
+    DyadicType,
+    Exact,
+    FunType,
+    IntType,
+    MapType,
+    ProductType,
+    RealType,
+    Type,
+)
 from headwater.errors import InconsistentShredding, LabelConflict, NotInterpretable
 
 Value: TypeAlias = Any
@@ -106,6 +116,8 @@ def zero(t: Type) -> Value:
             return 0
         case RealType():
             return 0.0
+        case DyadicType():
+            return Dyadic()
         case Exact(scale):
             return Decimal(0).scaleb(-scale)
         case ProductType(fields):
@@ -125,6 +137,8 @@ def is_zero(value: Value) -> bool:
         return not value
     if isinstance(value, tuple):
         return all(is_zero(v) for v in value)
+    if isinstance(value, Dyadic):
+        return value == Dyadic()
     return not isinstance(value, Function) and bool(value == 0)
 
 

@@ -28,6 +28,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, assert_never
 
+from headwater.calculus.dyadic import POWERS
 from headwater.calculus.terms import (
     Add,
     Answer,
@@ -104,6 +105,7 @@ KEY_FORMS = (
     "max_by",
     "min_by",
     "listagg",
+    *POWERS,
 )
 """What looks like a scalar function but has a ring term in it; a function of that name is in backticks."""
 
@@ -287,6 +289,8 @@ def _params(name: str, params: tuple[Any, ...]) -> str:
             shown = [literal(params[0], STRING), *map(_direction, params[1])]
         case "mode":
             shown = [_sense(params[0])]
+        case _ if name in POWERS:
+            shown = [str(s) for s in params]
         case _:
             shown = [repr(float(params[0])), _sense(params[1])]
     return f"[{'; '.join(shown)}]"

@@ -6,7 +6,7 @@ turns a ring value into a key, which is how one bag sits inside another. Functio
 infinite maps: they can be applied and added but not iterated over.
 
     K ::= base | {a: K, ...} | Label | [R] | list(K)
-    R ::= Int | Real | Exact(s) | ⟨a: R, ...⟩ | K -> R | K => R | R => R
+    R ::= Int | Real | Dyadic | Exact(s) | ⟨a: R, ...⟩ | K -> R | K => R | R => R
 """
 
 from __future__ import annotations
@@ -89,6 +89,14 @@ class RealType:
 
 
 @dataclass(frozen=True)
+class DyadicType:
+    """Sums of numbers that are never rounded; only whole numbers multiply them."""
+
+    def __str__(self) -> str:
+        return "Dyadic"
+
+
+@dataclass(frozen=True)
 class Exact:
     """Exact decimals with a fixed scale."""
 
@@ -133,18 +141,21 @@ class FunType:
 
 
 KeyType: TypeAlias = Base | RecordType | LabelType | Boxed | ListType
-RingType: TypeAlias = IntType | RealType | Exact | ProductType | MapType | FunType
+RingType: TypeAlias = IntType | RealType | DyadicType | Exact | ProductType | MapType | FunType
 Type: TypeAlias = KeyType | RingType
 
 UNIT = RecordType()
 LABEL = LabelType()
 INT = IntType()
 REAL = RealType()
+DYADIC = DyadicType()
 
 BOOLEAN, STRING, BINARY = Base("boolean"), Base("string"), Base("binary")
 TINYINT, SMALLINT, INTEGER, BIGINT = (Base(n) for n in ("tinyint", "smallint", "int", "bigint"))
 FLOAT, DOUBLE = Base("float"), Base("double")
 DATE, TIMESTAMP, TIMESTAMP_NTZ = Base("date"), Base("timestamp"), Base("timestamp_ntz")
+EXACTLY = Base("dyadic")
+"""A number as a summand that is not rounded: the boxed Dyadic, which is in no column."""
 VOID = Base("void")
 """The type of a bare NULL, which has every other base type as a common type."""
 
@@ -174,7 +185,7 @@ def is_key(t: Type) -> bool:
 
 def is_scalar(t: Type) -> bool:
     """Whether the type is a ring of numbers."""
-    return isinstance(t, (IntType, RealType, Exact))
+    return isinstance(t, (IntType, RealType, DyadicType, Exact))
 
 
 def is_numeric(t: Type) -> bool:
@@ -236,6 +247,8 @@ def unboxed(t: KeyType) -> RingType | None:
             return INT
         case Base("float" | "double"):
             return REAL
+        case Base("dyadic"):
+            return DYADIC
         case Base("decimal"):
             return Exact(t.scale)
         case _:
@@ -249,6 +262,8 @@ def boxed(t: RingType) -> KeyType:
             return BIGINT
         case RealType():
             return DOUBLE
+        case DyadicType():
+            return EXACTLY
         case Exact(scale):
             return decimal(38, scale)
         case _:

@@ -20,6 +20,7 @@ from decimal import Decimal
 from typing import Any, Literal, TypeAlias
 
 from headwater.calculus import text
+from headwater.calculus.dyadic import POWERS, Dyadic, shown
 from headwater.calculus.literals import Literals
 from headwater.calculus.ring import number
 from headwater.calculus.scalars import EXACT, divide, fit, order
@@ -97,6 +98,8 @@ class Window:
     offset: int = 1
     default: str | None = None
     returns: KeyType = BIGINT
+    exact: bool = False
+    """Whether a sum of doubles, and what is made from sums, is rounded once; else as older views have it, at each step."""
 
     def text(self) -> str:
         """As it is written: lag(a) by 2 default b ignore nulls: int."""
@@ -104,6 +107,7 @@ class Window:
         out += f" by {self.offset}" if self.offset != 1 else ""
         out += f" default {field_name(self.default)}" if self.default is not None else ""
         out += " ignore nulls" if self.ignore_nulls else ""
+        out += " exact" if self.exact else ""
         if self.frame is not None:
             out += f" {self.frame.unit} {_bound(self.frame.start)} to {_bound(self.frame.end)}"
         return f"{out}: {self.returns}"
@@ -143,6 +147,7 @@ def read_window(cursor: Literals) -> Window:
     ignore_nulls = cursor.accept("ignore")
     if ignore_nulls:
         cursor.take("nulls")
+    exact = bool(cursor.accept("exact"))
     frame = None
     if cursor.sees("rows", "range"):
         by_rows = cursor.next().text == "rows"
@@ -150,7 +155,8 @@ def read_window(cursor: Literals) -> Window:
         cursor.take("to")
         frame = Frame("rows" if by_rows else "range", start, _read_bound(cursor))
     cursor.take(":")
-    return Window(function, arguments, frame, ignore_nulls, offset, default, cursor.key_type())
+    t = cursor.key_type()
+    return Window(function, arguments, frame, ignore_nulls, offset, default, t, exact)
 
 
 def _read_bound(cursor: Literals) -> Bound:
@@ -401,8 +407,20 @@ def total(values: Sequence[Any]) -> Any:
     return out
 
 
+def exactly(function: str, values: Sequence[Any]) -> float | None:
+    """An answer over the sums of powers of some numbers, rounded once."""
+    name = f"_{function}"
+    powers = [k for (k,) in POWERS[name]]
+    scale = max((-int(v.as_tuple().exponent) for v in values if isinstance(v, Decimal)), default=0)
+    units = [int(v.scaleb(scale, EXACT)) if isinstance(v, Decimal) else v for v in values]
+    sums: list[Any] = [sum((Dyadic.of(*[u] * k) for u in units), Dyadic()) for k in powers if k]
+    return shown(name, (scale,), [*([len(values)] if 0 in powers else []), *sums])
+
+
 def _sum(w: Window, rows: list[Row]) -> Any:
     values = _values(w, rows)
+    if w.exact:
+        return exactly(w.function, values) if values else None
     return fit(w.returns, total(values)) if values else None
 
 
@@ -410,6 +428,8 @@ def _avg(w: Window, rows: list[Row]) -> Any:
     values = _values(w, rows)
     if not values:
         return None
+    if w.exact:
+        return exactly(w.function, values)
     if w.returns == DOUBLE:
         return float(total(values)) / len(values)
     return divide(w.returns, None, total(values), len(values))
@@ -438,6 +458,8 @@ def spread(function: str, state: tuple[int, float, float]) -> float | None:
 
 
 def _spread(w: Window, rows: list[Row]) -> float | None:
+    if w.exact:
+        return exactly(w.function, _values(w, rows))
     state = (0, 0.0, 0.0)
     for v in _values(w, rows):
         state = welford(state, float(v))

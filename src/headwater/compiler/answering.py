@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from headwater.calculus.check import type_of
+from headwater.calculus.dyadic import POWERS
 from headwater.calculus.terms import (
     Add,
     Answer,
@@ -41,6 +42,7 @@ from headwater.calculus.terms import (
 )
 from headwater.calculus.text import show
 from headwater.calculus.types import (
+    DYADIC,
     INT,
     KeyType,
     MapType,
@@ -59,7 +61,7 @@ from headwater.compiler.materialize import (
     key_fields,
     output_of,
 )
-from headwater.compiler.program import COLLECT, Distinct, FromBag, Map, Ranked, Stratum
+from headwater.compiler.program import COLLECT, Distinct, FromBag, Map, Ranked, Stratum, Told
 from headwater.compiler.scalar import Scalar, scalar
 from headwater.errors import NotIncremental
 from headwater.rules.keyed import cells
@@ -88,7 +90,8 @@ class Answering:
         self.groups = key_fields(type_of(self.source))
         self.columns: dict[Term, str] = {}
         self.extra: list[tuple[str, RingType]] = []
-        self.distinct: list[tuple[str, Map, bool]] = []
+        self.distinct: list[Distinct] = []
+        self.told: list[Told] = []
         self.from_bags: list[FromBag] = []
         self.ranked: Ranked | None = None
 
@@ -154,6 +157,8 @@ class Answering:
             if t in self.columns:
                 continue
             match t:
+                case Answer(name, params, of) if name in POWERS:
+                    self._told(t, name, params, of)
                 case Answer(name, params, of) if is_key(type_of(t)) and of in self.bags:
                     self._from_bag(t, of, name, params)
                 case Answer(name, params, Each(_, _, of) as once) if of in self.bags:
@@ -168,6 +173,19 @@ class Answering:
                     self._from_bag(t, of, COLLECT, (), once)
                 case Each(d, w, of, body) if of in self.bags and is_scalar(type_of(t)):
                     self._different(t, of, d, w, body)
+
+    def _told(self, term: Term, name: str, scales: tuple[int, ...], of: Term) -> None:
+        """A component that is told from sums of the group."""
+        sums = [t for _, t in of.fields] if isinstance(of, Record) else [of]
+        for s in sums:
+            match s:
+                case Each(d, w, bag, body) if s not in self.columns and bag in self.bags:
+                    self._different(s, bag, d, w, body)
+                case _ if s not in self.columns:
+                    raise NotIncremental("AGGREGATE", f"`{term}` is not maintained")
+        self.columns[term] = f"s{len(self.told)}"
+        made = Told(self.columns[term], name, scales, tuple(self.columns[s] for s in sums))
+        self.told.append(made)
 
     def _from_bag(
         self,
@@ -278,13 +296,16 @@ class Answering:
 
     def _different(self, term: Each, of: Term, d: Var, w: Var, body: Term) -> None:
         rest = _once_each(d, w, body)
-        if rest not in ([], [Unbox(d)]):
+        power = _power(rest, d)
+        if power is None:
             raise NotIncremental("AGGREGATE", f"`{term}` is not maintained")
         bag = self._bag(of, ordered=False)
-        column = f"d{digest(bag.name, str(not rest))}"  # says which bag, so that groups are shared rightly
+        t = type_of(term)
+        what = f"{t}{power}" if t == DYADIC else str(not rest)
+        column = f"d{digest(bag.name, what)}"  # says which bag, so that groups are shared rightly
         if column not in dict(self.extra):
-            self.extra.append((column, type_of(term)))
-            self.distinct.append((column, bag, not rest))
+            self.extra.append((column, t))
+            self.distinct.append(Distinct(bag, column, not rest, power))
         self.columns[term] = column
 
     def _bag(self, of: Term, ordered: bool) -> Map:
@@ -377,7 +398,7 @@ class Answering:
             self.term,
             row_type,
             group,
-            tuple(Distinct(m, c, counts) for c, m, counts in self.distinct),
+            tuple(self.distinct),
             tuple(self.from_bags),
             self.ranked,
             None,
@@ -388,6 +409,7 @@ class Answering:
             ),
             weight,
             group.level,
+            tuple(self.told),
         )
         if self.from_bags:
             made = replace(made, answers=self._answers(made))
@@ -419,6 +441,18 @@ def _once_each(d: Var, w: Var, body: Term) -> list[Term] | None:
     factors = [f for f in (body.factors if isinstance(body, Times) else (body,)) if f != ONE]
     live = [f for f in factors if f == Pred(Call(">", (Box(w), Const(0, boxed(INT)))))]
     return [f for f in factors if f not in live] if live else None
+
+
+def _power(rest: list[Term] | None, d: Var) -> int | None:
+    """Which power of each different value is added; None if something else is."""
+    match rest:
+        case []:
+            return 0
+        case [Unbox(x)] if x == d:
+            return 1
+        case [Unbox(Call("_exact", args))] if all(a == d for a in args):
+            return len(args)
+    return None
 
 
 def _flat(t: Type) -> list[KeyType]:

@@ -25,7 +25,19 @@ from headwater.calculus.terms import (
     children,
     variables,
 )
-from headwater.calculus.types import BIGINT, DOUBLE, INT, Base, KeyType, RecordType, is_key, unboxed
+from headwater.calculus.types import (
+    BIGINT,
+    DOUBLE,
+    EXACTLY,
+    INT,
+    INTEGRAL,
+    Base,
+    KeyType,
+    RecordType,
+    decimal,
+    is_key,
+    unboxed,
+)
 from headwater.compiler.program import Bind, Expand, Filter, Step
 from headwater.compiler.scalar import scalar
 from headwater.errors import NotIncremental
@@ -95,6 +107,7 @@ class Flow:
         """The columns whose product is a product of filters and numbers."""
         conditions: list[Term] = []
         values: list[Term] = []
+        exact: list[Term] = []
         for f in factors:
             match f:
                 case Pred(e):
@@ -105,6 +118,10 @@ class Flow:
                     values.append(Const(value, BIGINT))
                 case Zero():  # a sum of what is NULL in this branch of a union
                     values.append(Const(0, BIGINT))
+                case Unbox(Call("_exact", args)):
+                    exact.extend(args)
+                case Unbox(e) if type_of(e) == EXACTLY:  # NULL
+                    values.append(Const(0, BIGINT))
                 case Unbox(e):
                     values.append(e)
                 case _:
@@ -114,14 +131,28 @@ class Flow:
                         hint="sum a column or an expression",
                     )
         # unbox(NULL) is 0, so a filter that only says that the value is there says nothing more.
-        conditions = [c for c in conditions if not _says_present(c, values)]
+        present = [*values, *(exact if len(exact) == 1 else ())]
+        conditions = [c for c in conditions if not _says_present(c, present)]
         terms = [value_or_zero(v) for v in values]
+        if exact:
+            return [
+                *map(self.column, terms),
+                *(self.column(e) for e in _guarded(exact, conditions)),
+            ]
         if conditions:
             test = conditions[0] if len(conditions) == 1 else Call("and", tuple(conditions))
             first = terms[0] if terms else Const(1, BIGINT)
             chosen = Call("case", (test, first, zero_of(type_of(first))))
             terms = [chosen, *terms[1:]]
         return [self.column(t) for t in terms]
+
+
+def _guarded(exact: Sequence[Term], conditions: Sequence[Term]) -> list[Term]:
+    """The factors of a summand that is not rounded, each 0 where a condition does not hold; integers as decimals."""
+    terms = [value_or_zero(e, whole=decimal(20, 0)) for e in exact]
+    for c in conditions:
+        terms = [Call("case", (c, t, zero_of(type_of(t)))) for t in terms]
+    return terms
 
 
 def _says_present(condition: Term, values: Sequence[Term]) -> bool:
@@ -137,16 +168,14 @@ def zero_of(t: KeyType) -> Const:
     return Const(0.0 if t.name in ("float", "double") else 0, t)
 
 
-def value_or_zero(value: Term) -> Term:
+def value_or_zero(value: Term, whole: Base = BIGINT) -> Term:
     """A number as a summand: NULL adds nothing; small integers and floats are widened."""
     t = type_of(value)
     ring = unboxed(t)
     if ring is None:
         raise NotIncremental("VALUE", f"`{value}` is no number", hint="sum numbers")
-    wide: Base | None = {"tinyint": BIGINT, "smallint": BIGINT, "int": BIGINT, "float": DOUBLE}.get(
-        t.name
-    )
-    if wide is not None:
+    wide: Base | None = DOUBLE if t.name == "float" else whole if t.name in INTEGRAL else None
+    if wide is not None and wide != t:
         value, t = Call("cast", (value,), wide), wide
     if isinstance(value, Const):
         return value
@@ -184,7 +213,7 @@ def parts_of(term: Term, block: set[Var]) -> list[Term]:
     if not reads & block:
         return []
     row = isinstance(term, Var) and isinstance(term.type, RecordType)
-    if reads <= block and is_key(type_of(term)) and not row:
+    if reads <= block and is_key(t := type_of(term)) and t != EXACTLY and not row:
         return [term]
     return list(dict.fromkeys(p for c in children(term) for p in parts_of(c, block)))
 

@@ -33,6 +33,7 @@ from headwater.calculus.terms import (
 )
 from headwater.calculus.text import show
 from headwater.calculus.types import (
+    DYADIC,
     INT,
     KeyType,
     MapType,
@@ -486,6 +487,8 @@ def _absorbed(ring: Sequence[Term], block: set[Var]) -> list[Term]:
     """The factors that a block's map can hold: those over it alone, unless numbers of others meet them."""
     mine = [f for f in ring if (v := variables(f)) and v <= block]
     others = [f for f in ring if f not in mine and isinstance(f, Unbox)]
+    if any(type_of(f) == DYADIC for f in mine):  # whole numbers multiply it, and nothing else does
+        others = [f for f in others if type_of(f) != INT]
     if others and any(isinstance(f, Unbox) for f in mine):
         return []
     return mine

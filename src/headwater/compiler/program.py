@@ -13,7 +13,7 @@ from typing import Any
 
 from headwater.calculus.shapes import Shape
 from headwater.calculus.terms import Term
-from headwater.calculus.types import KeyType, RecordType, RingType, boxed
+from headwater.calculus.types import DOUBLE, DYADIC, KeyType, RecordType, RingType, boxed
 from headwater.calculus.windows import WHOLE, Reach, Total, Window
 from headwater.compiler.scalar import Scalar
 
@@ -129,6 +129,18 @@ class Distinct:
     column: str
     counts: bool
     """Whether it counts the values; else it adds them."""
+    power: int = 1
+    """The power of them that it adds."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """A component that is told from sums that are not rounded: an answer of `calculus.dyadic`, over ring columns."""
+
+    column: str
+    function: str
+    scales: tuple[int, ...]
+    sums: tuple[str, ...]
 
 
 ENDS = {"min": (False, 0), "max": (True, 0), "min_by": (False, 1), "max_by": (True, 1)}
@@ -200,6 +212,7 @@ class Stratum:
     row: tuple[tuple[str, Scalar], ...]
     weight: Scalar | None
     level: int = 0
+    told: tuple[Told, ...] = ()
 
     @property
     def only_spark(self) -> bool:
@@ -221,7 +234,8 @@ class Stratum:
     @property
     def components(self) -> list[tuple[str, KeyType]]:
         """The columns that an answer reads: the group's key, its ring as numbers, and what comes from bags."""
-        group = [*self.group.key, *((n, boxed(t)) for n, t in self.group.ring)]
+        ring = [(n, boxed(t)) for n, t in self.group.ring if t != DYADIC]
+        group = [*self.group.key, *ring, *((t.column, DOUBLE) for t in self.told)]
         bags = [(b.column, b.type) for b in self.from_bags]
         if self.ranked is None:
             return [*group, *bags]

@@ -14,7 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.calculus.types import RealType
+from headwater.calculus.dyadic import POWERS, Dyadic
+from headwater.calculus.dyadic import shown as shown_of
+from headwater.calculus.types import DyadicType, RealType
 from headwater.compiler.program import (
     COLLECT,
     ENDS,
@@ -27,10 +29,10 @@ from headwater.compiler.program import (
 )
 from headwater.engine.ordered import Span, around, changed_part, from_bag, ranked
 from headwater.engine.rows import Scalars, changes_of, hashed
-from headwater.engine.spec import encode, ring_columns, shown, spec_of
+from headwater.engine.spec import encode, exactly, ring_columns, shown, spec_of
 from headwater.engine.types import arrow_type
 from headwater.engine.working import Working
-from headwater.state.arrangement import INDEX, Arrangement, Touched, total
+from headwater.state.arrangement import INDEX, Arrangement, Touched, total, zeros
 from headwater.state.keys import Ints
 from headwater.state.run import MapSpec, column, hashes, prepared
 
@@ -90,20 +92,22 @@ def passed_on(d: Distinct, group: Map, moved: Touched) -> pa.Table:
     item = d.map.key[len(group.key)][0]
     arrays = {n: column(moved.keys, n) for n in group.columns}
     for name, t in group.ring:
-        zeros = {n: pa.repeat(pa.scalar(0, a), len(way)) for n, a in ring_columns(name, t)}
+        none = {n: zeros(a, len(way)) for n, a in ring_columns(name, t)}
         if name == d.column and d.counts:
-            zeros[name] = way
+            none[name] = way
         elif name == d.column:
             values = column(moved.keys, item)
-            if isinstance(t, RealType):
-                zeros = {
+            if isinstance(t, DyadicType):
+                none = exactly(name, [values] * d.power, way)
+            elif isinstance(t, RealType):
+                none = {
                     n: pc.multiply(c, way.cast(c.type)) for n, c in encode(name, values).items()
                 }
             else:
                 a = dict(ring_columns(name, t))[name]
                 negative = pc.if_else(pc.less(way, 0), pc.negate(values.cast(a)), values.cast(a))
-                zeros[name] = pc.if_else(pc.equal(way, 0), pa.scalar(0, a), negative)
-        arrays |= zeros
+                none[name] = pc.if_else(pc.equal(way, 0), pa.scalar(0, a), negative)
+        arrays |= none
     table = pa.table(arrays)
     return table.filter(pc.not_equal(way, 0))
 
@@ -176,7 +180,7 @@ def current(
     found = maps(group.name).lookup(keys)
     there = pa.array(np.asarray(column(found, INDEX)))
     live = keys.take(there)
-    arrays = {n: column(found, n) for n in group.columns} | shown(group, found)
+    arrays = {n: column(found, n) for n in group.columns} | shown(stratum, found)
     for b in stratum.from_bags:
         arrays[b.column] = from_bag(maps(b.map.name), b, live)
     table = pa.table(arrays)
@@ -201,7 +205,11 @@ def nothing(stratum: Stratum) -> pa.Table:
     arrays = {
         n: pa.array([0.0 if isinstance(t, RealType) else 0], _boxed(t))
         for n, t in stratum.group.ring
+        if not isinstance(t, DyadicType)
     }
+    for told in stratum.told:
+        none = [Dyadic() if any(p) else 0 for p in POWERS[told.function]]
+        arrays[told.column] = pa.array([shown_of(told.function, told.scales, none)], pa.float64())
     for b in stratum.from_bags:
         empty: Any = [] if b.function == COLLECT else None
         arrays[b.column] = pa.array([empty], arrow_type(b.type))

@@ -80,7 +80,7 @@ def _components(stratum: Stratum, table: pa.Table) -> pa.Table:
         names = [n for n, _ in stratum.components]
         return table.select(stratum.answers.columns).rename_columns(names)
     group = stratum.group
-    return pa.table({n: column(table, n) for n in group.columns} | shown(group, table))
+    return pa.table({n: column(table, n) for n in group.columns} | shown(stratum, table))
 
 
 def view_rows(view: View, m: Map, table: pa.Table) -> pa.Table:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from headwater.compiler.program import WEIGHT, Bind, Expand, Filter, Lookup, Map, Statement, Step
 from headwater.engine import vector
 from headwater.engine.spec import ODD, product, ring_columns, spec_of
-from headwater.state.arrangement import INDEX, WHOLE, Arrangement, Share, stretch
+from headwater.state.arrangement import INDEX, WHOLE, Arrangement, Share, stretch, zeros
 from headwater.state.hashing import hash_keys
 from headwater.state.run import column, hashes
 
@@ -209,7 +209,7 @@ def emit(statement: Statement, table: pa.Table) -> pa.Table:
         arrays |= product(t, name, table, factors)
     for name, t in target.ring[len(statement.ring) :]:
         for n, arrow in ring_columns(name, t):
-            arrays[n] = pa.repeat(pa.scalar(0, arrow), table.num_rows)
+            arrays[n] = zeros(arrow, table.num_rows)
     if not arrays:
         return table.select([])
     return pa.table(arrays)

@@ -3,8 +3,8 @@
 The table has the rows of many partitions, one after another, each in order and repeated as often as it is
 there. A frame is two arrays, where it begins and ends for each row; everything else follows from them:
 counts and exact sums are differences of running totals, the first and last rows are taken, extremes come
-from stretches of 1, 2, 4, ... rows, two of which cover any frame. Sums of floats are added up one by one
-from the front of each frame, as Spark does, since no float may leave a trace outside of its frame.
+from stretches of 1, 2, 4, ... rows, two of which cover any frame. Sums of floats are exact, too, and rounded
+once; those of older views are added up one by one from the front of each frame.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from headwater.calculus.dyadic import POWERS
 from headwater.calculus.scalars import EXACT, divide
 from headwater.calculus.types import DOUBLE, INTEGRAL, Base
 from headwater.calculus.windows import (
@@ -29,8 +31,11 @@ from headwater.calculus.windows import (
     spread,
     welford,
 )
+from headwater.compiler.program import Told
+from headwater.engine.spec import exactly, told
 from headwater.engine.types import arrow_type
 from headwater.errors import ScalarError
+from headwater.state.exact import frame_sums
 from headwater.state.keys import (
     Bools,
     Ints,
@@ -364,13 +369,39 @@ def _exact_sums(rows: Rows, w: Window) -> Array:
 
 def _sum(rows: Rows, w: Window) -> pa.Array:
     valid = _counts(rows, w) > 0
+    if w.exact:
+        return pc.if_else(pa.array(valid), _exactly(rows, w), pa.scalar(None, pa.float64()))
     if w.returns == DOUBLE:
         return pa.array(_float_sums(rows, w), mask=~valid)
     assert isinstance(w.returns, Base)
     return _numbers(_exact_sums(rows, w), valid, w.returns)
 
 
+def _exactly(rows: Rows, w: Window) -> pa.Array:
+    """An answer over the sums of powers of each frame, rounded once."""
+    values = rows.column(w.arguments[0])
+    if pa.types.is_null(values.type):
+        return pa.nulls(rows.count, pa.float64())
+    values = values.fill_null(0)
+    low, high = rows.frame(w)
+    ones = pa.array(np.ones(rows.count, np.int64))
+    columns: dict[str, pa.Array] = {"s0": pa.array(_counts(rows, w))}
+    powers = [k for (k,) in POWERS[f"_{w.function}"]]
+    for k in powers:
+        for name, c in (exactly(f"s{k}", [values] * k, ones) if k else {}).items():
+            if name == f"s{k}":
+                columns[name] = frame_sums(c, low, high)
+            else:
+                seen = _running(np.asarray(c))
+                columns[name] = pa.array(seen[high] - seen[low])
+    scale = values.type.scale if pa.types.is_decimal(values.type) else 0
+    sums = tuple(f"s{k}" for k in powers)
+    return told(Told("", f"_{w.function}", (scale,), sums), pa.table(columns))
+
+
 def _avg(rows: Rows, w: Window) -> pa.Array:
+    if w.exact:
+        return _exactly(rows, w)
     counts = _counts(rows, w)
     valid, divisor = counts > 0, np.maximum(counts, 1)
     t, argument = w.returns, rows.table.schema.field(w.arguments[0]).type
@@ -484,7 +515,9 @@ def _least(codes: Ints, low: Ints, high: Ints) -> Ints:
 
 
 def _spread(rows: Rows, w: Window) -> pa.Array:
-    """Variances, a number at a time as Spark has them; a frame that continues the last one goes on from it."""
+    """Variances; of older views a number at a time, and a frame that continues the last one goes on from it."""
+    if w.exact:
+        return _exactly(rows, w)
     low, high = (b.tolist() for b in rows.frame(w))
     values = [None if v is None else float(v) for v in rows.column(w.arguments[0]).to_pylist()]
     out, state, begin, end = [], (0, 0.0, 0.0), -1, -1

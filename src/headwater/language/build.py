@@ -38,3 +38,8 @@ def decimal_literal(value: Decimal) -> Const | None:
         return None
     exact = value.quantize(Decimal(1).scaleb(-scale), context=EXACT)
     return Const(exact, decimal(precision, scale))
+
+
+def exactly(*numbers: Term) -> Term:
+    """The product of numbers as a summand that nothing rounds."""
+    return Call("_exact", numbers)

@@ -351,8 +351,8 @@ def call_null(term: Term) -> Term | None:
     return None
 
 
-_UNFOLDED = {"case", "coalesce"}
-"""Evaluated branch by branch in the interpreter, so not by their row."""
+_UNFOLDED = {"case", "coalesce", "_exact"}
+"""Evaluated branch by branch in the interpreter, so not by their row; or no constant of a column."""
 
 
 def and_constant(term: Term) -> Term | None:

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.errors import DamagedState
+from headwater.state import exact
 from headwater.state.hashing import hash_keys
 from headwater.state.keys import (
     Bools,
@@ -396,6 +397,8 @@ def sums(values: pa.Array, starts: Ints) -> pa.Array:
     """The sum of each group of consecutive values."""
     if len(starts) == 0:
         return values.slice(0, 0)
+    if values.type == exact.STORED:
+        return exact.sums(values, starts)
     if pa.types.is_decimal(values.type):
         few = small(values, len(values))
         if few is not None:
@@ -419,6 +422,8 @@ def sums(values: pa.Array, starts: Ints) -> pa.Array:
 
 def plus(a: pa.Array, b: pa.Array) -> pa.Array:
     """The sum of two columns, in their own type."""
+    if a.type == exact.STORED:
+        return exact.plus(a, b)
     if pa.types.is_decimal(a.type):
         x, y = small(a, 2), small(b, 2)
         if x is not None and y is not None:
@@ -473,7 +478,7 @@ def fitted(values: pa.Array, t: pa.DataType) -> pa.Array:
 
 def zeros(t: pa.DataType, n: int) -> pa.Array:
     """n zeros."""
-    return pa.repeat(pa.scalar(0, t), n)
+    return exact.zeros(n) if t == exact.STORED else pa.repeat(pa.scalar(0, t), n)
 
 
 def replaced(values: pa.Array, at: Ints, new: pa.Array) -> pa.Array:
@@ -494,6 +499,8 @@ def replaced(values: pa.Array, at: Ints, new: pa.Array) -> pa.Array:
 
 def _plain(values: pa.Array) -> np.ndarray[Any, Any] | None:
     """The values as a numpy array with a row for each, if they can be that."""
+    if values.type == exact.STORED:
+        return None
     return halves(values) if pa.types.is_decimal(values.type) else np.asarray(values)
 
 
@@ -502,5 +509,8 @@ def any_ring(spec: MapSpec, table: pa.Table) -> Bools:
     out = np.zeros(table.num_rows, np.bool_)
     for name in spec.rings:
         values = column(table, name)
-        out |= np.asarray(pc.not_equal(values, pa.scalar(0, values.type)))
+        if values.type == exact.STORED:
+            out |= exact.nonzero(values)
+        else:
+            out |= np.asarray(pc.not_equal(values, pa.scalar(0, values.type)))
     return out

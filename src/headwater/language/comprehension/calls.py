@@ -14,8 +14,19 @@ from typing import Any
 
 from headwater.calculus.check import type_of
 from headwater.calculus.terms import Answer, Box, Call, Sum, Term, Unbox
-from headwater.calculus.types import BIGINT, BOOLEAN, DOUBLE, STRING, VOID, Base, is_numeric
+from headwater.calculus.types import (
+    BIGINT,
+    BOOLEAN,
+    DOUBLE,
+    DYADIC,
+    FLOAT,
+    STRING,
+    VOID,
+    Base,
+    is_numeric,
+)
 from headwater.errors import NotIncremental, TypeMismatch
+from headwater.language.build import exactly
 from headwater.language.comprehension.operators import (
     EMPTY,
     as_bag,
@@ -128,7 +139,7 @@ def _method(r: Expressions, e: ast.Call, func: ast.Attribute, scope: Scope) -> T
 
 
 def _sum(r: Expressions, e: ast.Call, scope: Scope) -> Term:
-    """sum(xs): 0 of nothing."""
+    """sum(xs): 0 of nothing; of floats as `math.fsum`, the sum rounded once."""
     over, *start = arguments(e, 1, 2)
 
     def number(x: ast.expr, inner: Scope) -> Term:
@@ -138,9 +149,12 @@ def _sum(r: Expressions, e: ast.Call, scope: Scope) -> Term:
         if not is_numeric(type_of(term)):
             with r.source.at(x):
                 raise TypeMismatch(f"`sum` adds numbers, not {kind(type_of(term))}")
-        return Unbox(term)
+        if isinstance(term, Answer) and term.function == "_sum":  # a sum of sums is rounded once
+            return term.term
+        return Unbox(exactly(term) if type_of(term) in (FLOAT, DOUBLE) else term)
 
-    total = Box(r.collect(over, scope, number))
+    added = r.collect(over, scope, number)
+    total = Answer("_sum", (), added) if type_of(added) == DYADIC else Box(added)
     return numeric("+", "+", total, _scalar(r, start[0], scope)) if start else total
 
 

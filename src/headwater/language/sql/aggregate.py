@@ -36,6 +36,7 @@ from headwater.calculus.terms import (
 from headwater.calculus.types import (
     BOOLEAN,
     DOUBLE,
+    FLOAT,
     Base,
     KeyType,
     decimal,
@@ -43,7 +44,7 @@ from headwater.calculus.types import (
     is_numeric,
 )
 from headwater.errors import HeadwaterError, QueryError, TypeMismatch
-from headwater.language.build import ONE, ZERO, each_distinct
+from headwater.language.build import ONE, ZERO, each_distinct, exactly
 from headwater.language.schema import sql_name
 from headwater.language.sql import bags
 from headwater.language.sql.coerce import case_of, cast_to
@@ -211,14 +212,14 @@ class Grouping:
                 counted = self._component(Times((*where, ONE)) if where else ONE)
                 return lambda v: Box(v(counted))
             case "count":
-                return total(lambda _: ONE)
+                return boxed(total(lambda _: ONE))
             case "count_if" if distinct:
-                return total(lambda parts: Pred(parts[0]))
+                return boxed(total(lambda parts: Pred(parts[0])))
             case "count_if":
                 test = self._component(Times((*where, Pred(args[0]))))
                 return lambda v: Box(v(test))
             case "bool_and" | "bool_or":
-                return self._logical(name, args[0], where, total(lambda _: ONE))
+                return self._logical(name, args[0], where, boxed(total(lambda _: ONE)))
             case "min" | "max":
                 if has_box(type_of(args[0])):
                     what = f"`{node.sql(dialect='spark')}` compares {sql_name(type_of(args[0]))}"
@@ -246,12 +247,15 @@ class Grouping:
             raise self.reader.error(QueryError, what, e)
 
     def _total(self, where: list[Term], args: list[Term], distinct: bool) -> Total:
-        """How a sum over the rows is kept: as it is, or, of DISTINCT, as a bag that is added up when it is shown."""
+        """How a sum over the rows is kept: as it is, or, of DISTINCT, as a bag that is added up when it is shown.
+
+        What is given back is a number of a ring.
+        """
         if not distinct:
 
             def plain(summand: Callable[[list[Term]], Term]) -> Answered:
                 component = self.kept(where, args, summand(args))
-                return lambda v: Box(v(component))
+                return lambda v: v(component)
 
             return plain
 
@@ -264,7 +268,7 @@ class Grouping:
                     return summand([d])
                 return summand([Field(d, n) for n, _ in type_of(d).fields])
 
-            return lambda v: Box(self.distinct(v(bag), of))
+            return lambda v: self.distinct(v(bag), of)
 
         return different
 
@@ -324,13 +328,18 @@ class Grouping:
         return moments(name, [type_of(a) for a in args], total)
 
     def _summed(self, name: str, at: int, args: list[Term], total: Total) -> Answered:
-        """sum and avg: NULL where no value is there, else the sum, or the sum over the count."""
-        added, count = total(lambda parts: Unbox(parts[at])), total(lambda _: ONE)
+        """sum and avg: NULL where no value is there, else the sum, or the sum over the count; of doubles not rounded."""
+        t = type_of(args[at])
+        doubles = t in (FLOAT, DOUBLE)
+        added = total(lambda parts: Unbox(exactly(parts[at]) if doubles else parts[at]))
+        count = total(lambda _: ONE)
 
         def answer(v: Callable[[str], Term]) -> Term:
             s, n = added(v), count(v)
-            out = shown(name, type_of(args[at]), s, n)
-            return case_of([Call("=", (n, ZERO))], [Const(None, type_of(out)), out])
+            if doubles and name == "avg":
+                return Answer("_avg", (), Record((("n", n), ("s", s))))
+            out = Answer("_sum", (), s) if doubles else shown(name, t, Box(s), Box(n))
+            return case_of([Call("=", (Box(n), ZERO))], [Const(None, type_of(out)), out])
 
         return answer
 
@@ -404,6 +413,11 @@ def shown(name: str, arg: KeyType, total: Term, count: Term) -> Term:
         result = decimal(min(arg.precision + 4, 38), min(arg.scale + 4, 38))
         return Call("/", (total, count), result)
     return Call("/", (cast_to(total, DOUBLE), cast_to(count, DOUBLE)))
+
+
+def boxed(of: Answered) -> Answered:
+    """A number of a ring as one that is shown."""
+    return lambda v: Box(of(v))
 
 
 def _tuple(parts: list[Term]) -> Term:

@@ -34,7 +34,16 @@ from headwater.calculus.terms import (
     replaced,
     variables,
 )
-from headwater.calculus.types import BOOLEAN, INTEGER, Base, RecordType, is_key
+from headwater.calculus.types import (
+    BOOLEAN,
+    DOUBLE,
+    FLOAT,
+    INTEGER,
+    VOID,
+    Base,
+    RecordType,
+    is_key,
+)
 from headwater.calculus.windows import (
     CURRENT,
     UNBOUNDED,
@@ -84,6 +93,7 @@ NAMES: dict[type[exp.Expr], str] = {
 BY_NAME = {"mean": "avg", "every": "bool_and", "some": "bool_or", "count_if": "count"}
 ORDERED = {"row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile", "lag", "lead"}
 """Functions that mean nothing without an order."""
+SPREADS = {"var_pop", "var_samp", "stddev_pop", "stddev_samp"}
 UNITS = {
     "YEAR": ("months", 12),
     "QUARTER": ("months", 3),
@@ -232,7 +242,10 @@ class Windows:
         names = tuple(f"a{i}" for i in range(len(args)))
         frame = None if name in ORDERED else self._frame(x, e, spec, stage)
         more = "d" if len(terms) > len(args) else None
-        return Window(name, names, frame, ignores, offset, more, returns), tuple(terms)
+        exact = name in SPREADS or (
+            name in ("sum", "avg") and type_of(args[0]) in (FLOAT, DOUBLE, VOID)
+        )
+        return Window(name, names, frame, ignores, offset, more, returns, exact), tuple(terms)
 
     def _arguments(self, x: Expressions, node: exp.Expr, where: exp.Expr | None) -> list[Term]:
         given = node.expressions if isinstance(node, exp.Anonymous) else [node.this]
