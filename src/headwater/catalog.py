@@ -20,7 +20,7 @@ from headwater.compiler.materialize import map_of
 from headwater.compiler.program import Map
 from headwater.compiler.sources import SourcePart, owned_by, rows_of, source_parts
 from headwater.compiler.strata import Compiler
-from headwater.errors import DamagedState, StateError
+from headwater.errors import DamagedState, StateError, not_too_deep
 from headwater.language.functions import DEFINED
 from headwater.language.schema import columns, sql_name
 from headwater.language.sql import tables_named
@@ -318,6 +318,7 @@ def check_texts(term: Term) -> None:
             check_template(t.function.removeprefix(SPARK_TEXT))
 
 
+@not_too_deep()
 def text_of(term: Term) -> str:
     """A term as it is kept."""
     return show(term)
