@@ -35,7 +35,7 @@ from headwater.compiler.materialize import map_of
 from headwater.compiler.program import Map
 from headwater.compiler.sources import SourcePart, owned_by, rows_of, source_parts
 from headwater.compiler.strata import Compiler
-from headwater.errors import DamagedState, HeadwaterError, StateError
+from headwater.errors import DamagedState, HeadwaterError, StateError, not_too_deep
 from headwater.language.declared import Limit, declared
 from headwater.language.functions import DEFINED
 from headwater.language.schema import columns
@@ -399,6 +399,7 @@ def _rounds(w: Window) -> bool:
     return w.returns == DOUBLE and w.function in EXACTLY_TOLD and not w.exact
 
 
+@not_too_deep()
 def text_of(term: Term) -> str:
     """A term as it is kept."""
     return show(term)

@@ -39,7 +39,7 @@ from headwater.compiler.materialize import (
 )
 from headwater.compiler.nesting import nested_parts
 from headwater.compiler.program import Map, Program, View
-from headwater.errors import IllTyped, NotIncremental, NotShreddable
+from headwater.errors import IllTyped, NotIncremental, NotShreddable, not_too_deep
 from headwater.rules.disjunctions import joins
 from headwater.rules.failures import KINDS, failing, lenient, may_fail
 from headwater.rules.grouping import groups_again
@@ -97,6 +97,7 @@ class Compiler:
         why = f"{best}: rows made by one changed row of each input: {said}"
         return tried[best][1], best, why
 
+    @not_too_deep()
     def view(
         self,
         name: str,
