@@ -36,18 +36,18 @@ def test_verify_of_a_limit_without_an_order(tmp_path: Path) -> None:
     """The right number of rows, each of them one of the query's, not more often than it is there."""
     with hw.open(tmp_path / "db", spark=session()) as db:
         db.source("s", "k BIGINT, x DOUBLE")
-        db.view("some", "SELECT k, x FROM s LIMIT 3")
+        db.view("few", "SELECT k, x FROM s LIMIT 3")
         db.view("later", "SELECT k, x FROM s LIMIT 2 OFFSET 1")
         db.view("rest", "SELECT k FROM s OFFSET 2")
         db.view("inside", "SELECT sum(k) AS t FROM (SELECT k FROM s LIMIT 2)")
-        db.view("over", "SELECT count(*) AS n FROM SOME WHERE k > 1")
+        db.view("over", "SELECT count(*) AS n FROM FEW WHERE k > 1")
         db.verify()
         db.apply({"s": [(7, 1.5), (3, 0.5), (9, 2.5), (1, 0.1), (5, 0.25), (3, 0.5)]})
         db.verify()
         db.apply({"s": hw.Delta(deletes=[(7, 1.5), (1, 0.1)])})
         db.verify()
-        db.verify("SOME")
-        schema = db.table("some").schema
+        db.verify("FEW")
+        schema = db.table("few").schema
         for wrong in (
             [(3, 0.5, 2), (99, 1.0, 1)],  # a row that is not there
             [(5, 0.25, 3)],  # one more often than it is there
@@ -58,4 +58,4 @@ def test_verify_of_a_limit_without_an_order(tmp_path: Path) -> None:
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(db, "table", lambda *_, t=made: t)
                 with pytest.raises(StateError, match="differs from its query"):
-                    db.verify("some")
+                    db.verify("few")
