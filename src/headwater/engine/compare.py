@@ -37,6 +37,26 @@ def differences(found: pa.Table, expected: pa.Table, row: RecordType | None = No
     return f"of {found.num_rows} rows and {expected.num_rows} expected, it {', '.join(shown)}"
 
 
+def not_among(found: pa.Table, whole: pa.Table, row: RecordType | None = None) -> str:
+    """Which rows of an answer are none of some others, or are there more often, in words; empty if none is."""
+    aligned = whole.cast(found.schema)
+    if row is not None and has_box(row):
+        found, aligned = in_order(found, row), in_order(aligned, row)
+    signed = [
+        t.append_column(WEIGHT, pa.repeat(pa.scalar(w, pa.int64()), t.num_rows))
+        for t, w in ((found, 1), (aligned, -1))
+    ]
+    rest = consolidated(pa.concat_tables(signed)).to_pylist()
+    left = [dict(r) for r in rest if r[WEIGHT] < 0]
+    for r in rest:
+        for _ in range(max(r[WEIGHT], 0)):
+            like = next((x for x in left if x[WEIGHT] < 0 and _close(r, x)), None)
+            if like is None:
+                return f"it has {_row(r)}, which is none of the rows to take from"
+            like[WEIGHT] += 1
+    return ""
+
+
 def in_order(table: pa.Table, row: RecordType) -> pa.Table:
     """The table with the elements of inner bags in one order."""
     for i, (name, t) in enumerate(row.fields):
