@@ -37,6 +37,16 @@ def test_rows_that_only_spark_tells_are_kept() -> None:
     assert before.stratum is not None and not before.stored, "as databases of before have it"
 
 
+def test_what_goes_to_spark_is_named(tmp_path: Path) -> None:
+    with hw.open(tmp_path / "db") as db:
+        db.source("t", "k STRING, n INT")
+        assert "only Spark" not in db.can(COUNTED)
+        said = db.can("SELECT k, power(n, 3) AS p FROM t")
+        assert "only Spark evaluates" in said and "power(" in said
+        view = db.view("v", "SELECT k, sum(n) AS s FROM t GROUP BY k HAVING power(sum(n), 3) > 8")
+        assert "only Spark evaluates" in str(view.explain())
+
+
 @pytest.mark.spark
 def test_reading_asks_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = pa.table({"k": ["a", "b", "a"], "n": pa.array([1, 2, 3], pa.int32())})

@@ -24,6 +24,7 @@ from headwater.compiler.program import (
     Stratum,
     View,
 )
+from headwater.compiler.scalar import Scalar
 from headwater.compiler.strata import Compiler
 from headwater.drawing import Explanation, draw
 from headwater.errors import NotHomomorphic, NotShreddable
@@ -147,6 +148,7 @@ def explain_view(compiler: Compiler, view: View, asked: str, why: str) -> Explan
     if view.strategy == "recompute":
         lines.append("  recomputed from its inputs at every increment")
         return Explanation("\n".join(lines), "")
+    lines += _on_spark(compiler, view)
     strata = [program.strata[n] for n in strata_of(compiler, view)]
     shared: dict[str, list[str]] = {}
     for other in program.views.values():
@@ -200,6 +202,7 @@ def explain_can(known: Compiler, compiler: Compiler, name: str, kept: str, why: 
         f"  cost class {cost}: {COSTS[cost]}",
     ]
     lines.append(f"  {len(new)} new maps, {len(maps) - len(new)} shared, {len(strata)} strata")
+    lines += _on_spark(compiler, view)
     for s in strata:
         key = ", ".join(n for n, _ in s.group.key) or "one group"
         lines.append(f"  STRATUM {s.level}  groups by ({key})   {_reading(s)}")
@@ -209,6 +212,21 @@ def explain_can(known: Compiler, compiler: Compiler, name: str, kept: str, why: 
             f"  MAP {m.note or 'looked up by deltas'}, by {by}, of {', '.join(m.reads) or 'answers'}"
         )
     return "\n".join(lines)
+
+
+def _on_spark(compiler: Compiler, view: View) -> list[str]:
+    """The expressions that have no form here; each change that reaches one costs a job of Spark."""
+    scalars: list[Scalar] = []
+    for name in strata_of(compiler, view):
+        s = compiler.program.strata[name]
+        scalars += [*s.where, *(c for _, c in s.row), *([s.weight] if s.weight else [])]
+    for m in maps_of(compiler, view):
+        for relation in m.reads:
+            for statement in compiler.maps.statements(m, {relation}):
+                scalars += [x.scalar for x in statement.steps if isinstance(x, Bind)]
+                scalars += [x.condition for x in statement.steps if isinstance(x, Filter)]
+    found = dict.fromkeys(c.sql for c in scalars if c.tree is None)
+    return [f"  only Spark evaluates {text}: a job for each increment" for text in found]
 
 
 def _reading(s: Stratum) -> str:

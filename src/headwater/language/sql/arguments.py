@@ -168,7 +168,7 @@ _UNREAD: dict[type[exp.Expr], str] = {
     exp.Left: "negative_length_returns_empty",
     exp.Length: "binary encoding",
     exp.Right: "negative_length_returns_empty",
-    exp.StrPosition: "position occurrence clamp_position",
+    exp.SplitPart: "part_index_zero_as_one empty_delimiter_returns_whole",
 }
 _CAST = "format action default"
 
