@@ -242,7 +242,8 @@ class Grouping:
     def _counted(self, e: exp.Expr, name: str, args: list[Term]) -> None:
         """Raises where an aggregate has more arguments than it reads, or fewer."""
         wanted = 2 if name in TWO_ARGUMENTS else 1
-        if name != "count" and len(args) != wanted:
+        nothing = isinstance(e, exp.Count) and e.this is None
+        if nothing or (name != "count" and len(args) != wanted):
             what = f"`{e.sql(dialect='spark')}` has {len(args)} arguments, not {wanted}"
             raise self.reader.error(QueryError, what, e)
 

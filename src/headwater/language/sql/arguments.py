@@ -236,6 +236,9 @@ VALUES: dict[tuple[type[exp.Expr], str], set[Any]] = {
 }
 """Arguments that are read for some of their values only."""
 
+SAID = {(exp.Group, "all"), (exp.CTE, "materialized"), (exp.Lateral, "cross_apply")}
+"""Arguments that a clause sets to False: GROUP BY DISTINCT, NOT MATERIALIZED, OUTER APPLY."""
+
 IN_TEXT = (
     *(exp.Condition, exp.Lambda, exp.Interval, exp.IntervalSpan, exp.JSONPath, exp.JSONPathPart),
     *(exp.ColumnDef, exp.DataType, exp.Slice, exp.Hint),
@@ -265,6 +268,8 @@ _WRITE: dict[tuple[str, str], tuple[str, str]] = {
     ("CTE", "materialized"): ("MATERIALIZED", "leave it out"),
     ("Lateral", "cross_apply"): ("APPLY", "write a LATERAL subquery"),
     ("DataType", "collate"): ("COLLATE", "texts are compared by their bytes"),
+    ("Identifier", ""): ("", "names stand in backticks"),
+    ("Window", ""): ("WINDOW", "a named window is not made of another one in Spark"),
     ("Parameter", ""): ("@", "a view is of its inputs as they are; read old versions of it"),
 }
 """The word of the text to underline, and what to write instead, by the names of the class and the argument."""
@@ -277,7 +282,7 @@ def unread(e: exp.Expr) -> str | None:
         return None
     for name, value in e.args.items():
         if value in (None, False, []):
-            if (type(e), name) == (exp.Group, "all") and value is False:
+            if value is False and (type(e), name) in SAID:
                 return name
         elif name not in known.read and name not in known.marks:
             return name
@@ -294,6 +299,9 @@ def refuse_unread(reader: Reader, tree: exp.Expr) -> None:
         kind = type(node)
         in_name = isinstance(node.parent, exp.TableAlias) and not isinstance(node, exp.Identifier)
         if in_name or not (kind in READ or isinstance(node, IN_TEXT)):
+            raise _refused(reader, node, "")
+        quoted = isinstance(node, exp.Identifier) and reader.word(node)[:1] in ("'", '"')
+        if quoted or (isinstance(node, exp.Window) and node.arg_key == "windows" and node.alias):
             raise _refused(reader, node, "")
         if kind in SCALARS:
             continue
@@ -318,6 +326,8 @@ def _refused(reader: Reader, node: exp.Expr, name: str) -> NotIncremental:
     what = f"{shown} is not maintained"
     if isinstance(node, exp.Func):
         what = f"`{node.sql(dialect='spark')}` has an argument that is not read"
+    if isinstance(node, exp.Identifier):
+        what = f"{reader.word(node)} is a text, and stands for a name"
     span = reader.find(shown, node)
     if span is None:
         return reader.refuse(

@@ -11,6 +11,7 @@ than predicates. What Spark does not read as an expression (`a ISNULL`, `a = NOT
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -63,6 +64,20 @@ LEVELS: tuple[tuple[tuple[tuple[T, ...], Build], ...], ...] = (
 """Binary operators above `*`, tightest first; a sign may be several words of sqlglot's."""
 
 PREDICATES = (T.BETWEEN, T.IN, T.IS, T.LIKE, T.ILIKE, T.RLIKE)
+
+
+FOREIGN = re.compile(
+    r"(?:^|(?<=\s))(OFFSET \d+ (?:ROWS?|LIMIT)\b|\* EXCLUDE \(|(?<=\) )FILTER \( (?!WHERE\s)\S+)",
+    re.IGNORECASE,
+)
+"""Words that sqlglot takes and leaves out of the tree, and Spark does not take."""
+
+
+def foreign(tokens: list[Any]) -> Any | None:
+    """The first word of a clause that Spark does not have and the tree does not show."""
+    words = ["''" if t.token_type.name == "STRING" else t.text or "''" for t in tokens]
+    found = FOREIGN.search(" ".join(w.replace(" ", "_") for w in words))
+    return None if found is None else tokens[found.string[: found.start(1)].count(" ")]
 
 
 def _misplaced_not(parser: Any) -> None:

@@ -53,6 +53,7 @@ from headwater.language.sql.arguments import refuse_unread
 from headwater.language.sql.coerce import cast_to
 from headwater.language.sql.depth import LONGEST, chain, plain, too_deep
 from headwater.language.sql.expressions import Expressions
+from headwater.language.sql.grammar import foreign
 from headwater.language.sql.opaque import Ask
 from headwater.language.sql.placing import PlacingParser, place_of
 from headwater.language.sql.scope import Rows, Scope, Source
@@ -137,6 +138,10 @@ class Reader:
             self.tokens = plain(self._tokens())
             if (deep := too_deep(self.tokens)) is not None:
                 raise self.too_deep(deep)
+            if (word := foreign(self.tokens)) is not None:
+                span = self._span(word.start, word.end + 1)
+                what = f"cannot read the query: Spark does not take what follows `{word.text}`"
+                raise ParseError(what, text=self.text, span=span)
             parser = PlacingParser(dialect=SPARK)
             statements = [s for s in parser.parse(self.tokens, self.text) if s is not None]
         except sqlglot.errors.ParseError as e:
@@ -313,11 +318,16 @@ class Reader:
                 clause,
                 "unroll a fixed number of rounds",
             )
+        own: set[str] = set()
         for cte in clause.expressions:
             term = self.query(cte.this, parent)
             columns = cte.args["alias"].columns
             if columns:
                 term = self._relabelled(term, [c.name for c in columns], cte)
+            if cte.alias.lower() in own:
+                what = f"two queries of WITH are called `{cte.alias}`"
+                raise self.error(QueryError, what, cte.args["alias"])
+            own.add(cte.alias.lower())
             self.ctes[cte.alias.lower()] = term
 
     def _relabelled(self, term: Term, names: list[str], node: exp.Expr) -> Term:

@@ -29,7 +29,7 @@ from headwater.calculus.terms import (
     Var,
 )
 from headwater.calculus.types import BIGINT, BOOLEAN, INT
-from headwater.errors import TypeMismatch
+from headwater.errors import QueryError, TypeMismatch
 
 if TYPE_CHECKING:
     from headwater.language.sql.expressions import Expressions
@@ -79,6 +79,8 @@ def is_in(x: Expressions, e: exp.In, negated: bool) -> Term:
     if has_query(e):
         matching = matches(x, e, _not_false if negated else lambda c: c)
         return Call("=" if negated else ">", (Box(matching), Const(0, BIGINT)))
+    if not e.expressions:
+        raise x.reader.error(QueryError, "IN of an empty list", e, hint="write false")
     tests = tuple(_equal(x, e, e.this, other) for other in e.expressions)
     listed = Call("or", tests) if len(tests) > 1 else tests[0]
     return Call("not", (listed,)) if negated else listed
