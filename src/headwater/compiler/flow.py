@@ -131,7 +131,7 @@ class Flow:
                         hint="sum a column or an expression",
                     )
         # unbox(NULL) is 0, so a filter that only says that the value is there says nothing more.
-        present = [*values, *(exact if len(exact) == 1 else ())]
+        present = [*values, *(exact if len(set(exact)) == 1 else ())]
         conditions = [c for c in conditions if not _says_present(c, present)]
         terms = [value_or_zero(v) for v in values]
         if exact:

@@ -296,7 +296,10 @@ def rounded(a: Limbs) -> Array:
     """The nearest doubles; infinite where they are beyond all doubles."""
     sign, high, rest, place = _leading(a)
     out = _doubles(high, rest, place)
-    return sign * _where_small(out, rest, place, lambda i: fractions(a.take([i]))[0])
+    for i in np.flatnonzero((place + 64 < -1000) & (high > 0)):
+        # Doubles have fewer bits there, and nothing must be rounded twice.
+        out[i] = _nearest(abs(fractions(a.take([i]))[0]))
+    return sign * out
 
 
 def means(a: Limbs, by: Array) -> Array:
@@ -369,13 +372,6 @@ def _doubles(high: Array, rest: Bools, place: Ints) -> Array:
     odd = high | rest.astype(np.uint64)
     with np.errstate(over="ignore", under="ignore"):
         return np.ldexp(odd.astype(np.float64), place.astype(np.int32))
-
-
-def _where_small(out: Array, rest: Bools, place: Ints, exactly: Any) -> Array:
-    """The same, where doubles have fewer bits rounded from the number itself: it must not be rounded twice."""
-    for i in np.flatnonzero((place + 64 < -1000) & (out != 0)):
-        out[i] = _nearest(abs(exactly(i)))
-    return out
 
 
 def _quotients(high: Array, by: Array, place: Ints) -> Array:
