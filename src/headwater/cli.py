@@ -233,7 +233,7 @@ def _status(options: argparse.Namespace, paint: Paint) -> None:
             used.setdefault(m.name, []).append(view.name)
     maps = []
     for name, (_, refs) in sorted(snapshot.version.maps.items()):
-        m = db.compiler.program.maps.get(name)  # one that no view needs any more may be left
+        known = db.compiler.program.maps.get(name)  # one that no view needs any more may be left
         rows, total = sum(r.rows for r in refs), sum(r.size for r in refs)
         by = ", ".join(used.get(name, [])) or "-"
         maps.append(
@@ -243,7 +243,7 @@ def _status(options: argparse.Namespace, paint: Paint) -> None:
                 f"{rows:,}",
                 size(total),
                 by,
-                m.note or "looked up by deltas" if m else "-",
+                known.note or "looked up by deltas" if known else "-",
             )
         )
     heads = ("map", "runs", "rows", "bytes", "used by", "what it is")

@@ -157,7 +157,7 @@ class Database(Writable):
         row = columns(ddl)
         keys = (key,) if isinstance(key, str) else tuple(key or ())
         made = SourceDef(
-            name, ddl_of(row), keys, static, retain, strict, path, format, dict(options or {})
+            name, ddl_of(row), keys, static, retain, strict, path, format, _options(options or {})
         )
         self._check_columns(name, row, keys, strict)
         if self.catalog.sources.get(name) == made:
@@ -484,6 +484,12 @@ class Database(Writable):
             sides.append(t.set_column(len(schema) - 1, WEIGHT, weights))
         change = consolidated(pa.concat_tables(sides)).rename_columns([*m.columns, "r0"])
         merge(working, [], {m.name: [change]})
+
+
+def _options(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Options as they are read again from the log: names are text, and values are what JSON has."""
+    plain = (str, int, float, bool, type(None))
+    return {str(n): v if isinstance(v, plain) else str(v) for n, v in given.items()}
 
 
 def _check_reserved(row: RecordType) -> None:

@@ -261,7 +261,7 @@ def _inside(value: Any, t: KeyType, zone: str) -> Any:
     if t == TIMESTAMP and zone != "UTC" and naive:
         try:
             return value.replace(tzinfo=ZoneInfo(zone))
-        except KeyError as e:
+        except (KeyError, OSError) as e:
             raise ValueError from e  # a zone that has no name in Python: the value does not fit
     return value
 
@@ -274,7 +274,7 @@ def _zoned(name: str, column: str, values: Any, zone: str) -> list[Any]:
         return times
     try:
         here = ZoneInfo(zone)
-    except (KeyError, ValueError) as e:
+    except (KeyError, ValueError, OSError) as e:
         raise BadChange(
             f"row {naive.index(True) + 1} of the change of `{name}` has a time without a zone in `{column}`",
             hint=f"give it with one: the time zone of this database, {zone}, has no name that Python knows",
