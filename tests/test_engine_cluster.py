@@ -169,7 +169,7 @@ class Story:
     def unseen(self) -> int:
         """Files that no version names."""
         store = self.db.store
-        named = set().union(*(store.log.read(n).files() for n in store.log.numbers()))
+        named = set().union(*(store.log.read(n).files for n in store.log.numbers()))
         runs = [e.name for e in store.files.list("data") if e.name.startswith("run")]
         return len(set(runs) - named)
 

@@ -297,6 +297,8 @@ class Log:
         dated = isinstance(time, (int, float)) and 0 <= time < _LATEST
         if not isinstance(note, dict) or not dated:
             raise DamagedState(path, "it does not say when it was written, and what for")
+        if ("mark" in record) != isinstance(record.get("seal"), str):
+            raise DamagedState(path, "it has a mark and no seal, or a seal and no mark")
         # Records of the first format have no mark of their own: their bytes tell them apart.
         return {"mark": f"{zlib.crc32(body):08x}", "seal": None, **record}
 
