@@ -214,7 +214,7 @@ DROPPED = {
     "g": "SELECT id, collect_list(struct(price)) AS prices FROM lines GROUP BY id",
     "h": "SELECT id, price FROM lines ORDER BY price, id LIMIT 2",
     "i": "SELECT nation, total FROM a WHERE total > 1",
-    "j": "SELECT o.cust, sum(l.price) / count(l.price) AS mean FROM orders o JOIN lines l ON o.id = l.id GROUP BY o.cust",
+    "j": "SELECT o.cust, sum(l.id / o.cust) AS mean FROM orders o JOIN lines l ON o.id = l.id GROUP BY o.cust",
     "k": "SELECT id FROM orders EXCEPT SELECT id FROM lines",
     "l": "SELECT id, cust FROM orders",
     "m": "SELECT id, cust FROM orders",

@@ -23,7 +23,7 @@ from headwater.compiler.program import Map
 from headwater.engine import cluster, pieces, skew
 from headwater.engine.cluster import NO_TERM, little_by_little
 from headwater.engine.pieces import pieces_of, weighed
-from headwater.engine.read import repeated, version_of
+from headwater.engine.read import repeated
 from headwater.engine.rows import ENOUGH, hashed, run
 from headwater.engine.skew import Routing, added_up, part_of
 from headwater.engine.stage import Change
@@ -94,7 +94,7 @@ def map_of(db: hw.Database, note: str, key: int = 2, kind: str = "change") -> Ma
 
 def newest(db: hw.Database, name: str) -> dict[str, list[RunRef]]:
     """The runs that the last increment wrote for a map, by the part that wrote them."""
-    refs = [r for r in db.store.at().version.maps[name][1] if version_of(r) == db.version]
+    refs = [r for r in db.store.at().version.maps[name][1] if r.version == db.version]
     files = {r.file for r in refs}
     return {f: [r for r in refs if r.file == f] for f in files}
 

@@ -194,7 +194,7 @@ def _inside(value: Any, t: KeyType, zone: str) -> Any:
     if t == TIMESTAMP and zone != "UTC" and _is_naive(value):
         try:
             return value.replace(tzinfo=ZoneInfo(zone))
-        except KeyError as e:
+        except (KeyError, OSError) as e:
             raise ValueError from e  # a zone that has no name in Python: the value does not fit
     return value
 
@@ -226,7 +226,7 @@ def of_zone(times: Any, zone: str) -> Any:
         return times.cast(instants)
     try:
         here = ZoneInfo(zone)
-    except ValueError as e:
+    except (ValueError, OSError) as e:
         raise KeyError(zone) from e
     if isinstance(times, pa.ChunkedArray):
         return pa.chunked_array([of_zone(c, zone) for c in times.chunks], instants)
@@ -250,7 +250,7 @@ def _check_zone(name: str, column: str, row: int, value: Any, zone: str) -> None
         return
     try:
         ZoneInfo(zone)
-    except (KeyError, ValueError) as e:
+    except (KeyError, ValueError, OSError) as e:
         raise no_zone(f"row {row} of the change of `{name}`", column, zone) from e
 
 

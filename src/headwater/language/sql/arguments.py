@@ -202,7 +202,22 @@ SCALARS: dict[type[exp.Expr], Args] = {
         "",
         f"{_CAST} requires_string null_on_text_overflow probe_date_format",
     ),
-    exp.TsOrDsToDate: _args("this", "", "format safe default_date"),
+    exp.TsOrDsToDate: _args("this", "safe", "format default_date"),
+    exp.TimestampTrunc: _args("this unit", "", "zone input_type_preserved"),
+    exp.ConcatWs: _args("expressions", "safe coalesce flatten"),
+    exp.StrToUnix: _args("this", "format"),
+    exp.Pad: _args("this expression fill_pattern is_left"),
+    exp.StrPosition: _args("this substr position", "", "occurrence clamp_position"),
+    exp.RegexpLike: _args("this expression", "", "flag full_match"),
+    exp.RegexpExtract: _args(
+        "this expression group",
+        "null_if_pos_overflow",
+        "position occurrence parameters null_if_no_match empty_if_group_missing",
+    ),
+    exp.RegexpReplace: _args(
+        "this expression replacement", "", "position occurrence modifiers single_replace"
+    ),
+    exp.SHA2: _args("this length"),
     exp.TsOrDsAdd: _args("this expression unit", "", "return_type"),
     exp.DateDiff: _args("this expression", "", "unit zone big_int date_part_boundary"),
     exp.DateTrunc: _args("this unit", "", "zone input_type_preserved"),

@@ -498,13 +498,13 @@ class Expressions:
 
     def _target(self, e: exp.Cast) -> KeyType:
         """The type that a cast names."""
-        target = type_of_ddl(e.to)
-        if isinstance(target, Base) and target.name == "decimal":
-            if target.precision > 38 or target.scale > target.precision:
-                what = f"DECIMAL({target.precision},{target.scale}) is no type"
-                hint = "a decimal has 38 digits at most, those after the point among them"
-                raise self.reader.refuse("TYPE", what, e, hint)
-        return target
+        try:
+            return type_of_ddl(e.to)
+        except ParseError as error:
+            if e.to.this != exp.DataType.Type.DECIMAL:
+                raise
+            hint = "a decimal has 38 digits at most, those after the point among them"
+            raise self.reader.refuse("TYPE", error.what, e, hint) from None
 
     def castable(self, term: Term, target: KeyType, e: exp.Expr) -> Term:
         if not can_cast(type_of(term), target):
