@@ -129,7 +129,7 @@ def changed(
             found = list(scan_components(stratum, after))
         else:
             both = Working(
-                after.maps, before.refs, after.runs, added=_newer(after, stratum, version)
+                after.maps, before.refs, before.runs, added=_newer(after, stratum, version)
             )
             found = [components(both, stratum, k) for k in _touched(after, stratum, version)]
     table = pa.concat_tables(found) if found else signed(stratum, [])
