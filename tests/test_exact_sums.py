@@ -505,3 +505,34 @@ def test_the_archive_is_of_the_older_form(tmp_path: Path) -> None:
     assert "Real" in kept and "Dyadic" not in kept
     assert pa.float64() in {f.type for f in db.table("sums").schema}
     db.close()
+
+
+# --- in tasks ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spark
+def test_sums_are_exact_in_tasks_too(tmp_path: Path) -> None:
+    """The same maps whether changes are carried through here or on Spark, by turns."""
+    from spark_session import session
+
+    with hw.open(tmp_path / "db", session()) as db:
+        db.source("s", "g BIGINT, v DOUBLE")
+        db.source("t", "g BIGINT, n BIGINT")
+        db.view("v", "SELECT g, sum(v) AS s, avg(v) AS a, stddev(v) AS d FROM s GROUP BY g")
+        db.view("w", "SELECT t.n, sum(s.v) AS s FROM s JOIN t ON s.g = t.g GROUP BY t.n")
+        rows: list[tuple[int, float]] = []
+        draw = random.Random(5)
+        db.apply({"t": [(g, g % 2) for g in range(4)]})
+        for i in range(6):
+            db.execution = ("spark", "driver")[i % 2]
+            new = [
+                (draw.randrange(4), draw.choice([1e16, 0.1, -1e16, 1e-9, 3.5])) for _ in range(30)
+            ]
+            old = [rows.pop(draw.randrange(len(rows))) for _ in range(min(len(rows), 12))]
+            rows += new
+            db.apply({"s": hw.Delta(inserts=new, deletes=old)})
+            for row in db.table("v").to_pylist():
+                mine = [v for g, v in rows if g == row["g"]]
+                assert row["s"] == math.fsum(mine)
+            for row in db.table("w").to_pylist():
+                assert row["s"] == math.fsum(v for g, v in rows if g % 2 == row["n"])

@@ -257,6 +257,7 @@ SAID = {(exp.Group, "all"), (exp.CTE, "materialized"), (exp.Lateral, "cross_appl
 IN_TEXT = (
     *(exp.Condition, exp.Lambda, exp.Interval, exp.IntervalSpan, exp.JSONPath, exp.JSONPathPart),
     *(exp.ColumnDef, exp.DataType, exp.Slice, exp.Hint),
+    *(exp.AtTimeZone, exp.FromTimeZone),
 )
 """Classes that stand in expressions, which Spark reads as they are written where they are not read here."""
 
