@@ -200,7 +200,7 @@ class Operation:
     """Whether it was done, as far as can be seen."""
     defines: bool = False
     """Whether it is of importance to the next change."""
-    moments: int = 28
+    moments: int = 26
     """At so many moments it is interrupted."""
 
 
@@ -236,9 +236,9 @@ def another_keep(play: Play) -> None:
 
 
 OPERATIONS = {
-    "apply": Operation(Play.apply, Play.next_change, moments=70),
+    "apply": Operation(Play.apply, Play.next_change, moments=64),
     "first apply": Operation(Play.apply, without_lease),
-    "apply from behind": Operation(Play.apply, behind, moments=10),
+    "apply from behind": Operation(Play.apply, behind, moments=8),
     "view": Operation(
         lambda p: p.define("late"), undo=drop, done=lambda p: "late" in p.db.views, defines=True
     ),
@@ -249,9 +249,9 @@ OPERATIONS = {
         lambda p: p.db.source("u", "a BIGINT"),
         undo=lambda p: p.db.drop("u"),
         done=lambda p: "u" in p.db.sources,
-        moments=18,
+        moments=16,
     ),
-    "rebuild": Operation(lambda p: p.db.rebuild(), defines=True, moments=16),
+    "rebuild": Operation(lambda p: p.db.rebuild(), defines=True, moments=12),
     "keep": Operation(
         lambda p: p.db.keep(versions=p.keep),
         another_keep,
@@ -261,7 +261,7 @@ OPERATIONS = {
         lambda p: p.db.refresh(),
         written_by_another,
         done=lambda p: p.db.version == p.db.store.head(),
-        moments=14,
+        moments=10,
     ),
     "close": Operation(
         lambda p: p.db.close(),
@@ -367,7 +367,7 @@ def test_an_interrupt_at_any_moment(tmp_path: Path, alarm: Alarm, name: str) -> 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_an_interrupt_at_many_moments(tmp_path: Path, alarm: Alarm, name: str) -> None:
-    for seed in range(1, 5):
+    for seed in range(1, 6):
         interrupted(Play(tmp_path / f"db{seed}", seed), OPERATIONS[name], alarm, 2)
 
 
@@ -428,7 +428,7 @@ def interrupted_at_lines(play: Play, operation: Operation, some: int | None) -> 
 
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_an_interrupt_at_some_lines(tmp_path: Path, name: str) -> None:
-    interrupted_at_lines(Play(tmp_path / "db"), OPERATIONS[name], 3)
+    interrupted_at_lines(Play(tmp_path / "db"), OPERATIONS[name], 2)
 
 
 @pytest.mark.slow
@@ -700,7 +700,7 @@ def test_threads_that_share_a_handle(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, busy: None, kept: int
 ) -> None:
     monkeypatch.setattr("headwater.state.store.COLLECT", 1)
-    shared(tmp_path / "db", kept, 14, opened=kept == 2)
+    shared(tmp_path / "db", kept, 10, opened=kept == 2)
 
 
 @pytest.mark.slow
