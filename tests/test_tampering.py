@@ -219,6 +219,7 @@ class Uses:
         self.sent, self.path, self.may_differ = sent, path, may_differ
         self.random = random.Random(chance)
         self.errors: list[HeadwaterError] = []
+        self.after: dict[int, Sources] = {}
         self.rows = 0
 
     def all(self) -> None:
@@ -293,7 +294,10 @@ class Uses:
             lambda: db.apply({"orders": NEW["orders"]}, id=f"change {INCREMENTS - 1}")
         )
         assert again is None or again.repeated or self.may_differ or before < self.sent.newest
-        if again is not None and not again.repeated:
+        if again is not None and not again.repeated:  # its version was taken away
+            if not self.may_differ:
+                sources = changed(self.sent.versions[before], {"orders": NEW["orders"]}, {})
+                self.after = {again.version: sources}
             return
         commit = self.tried(lambda: db.apply({n: rows[:1] for n, rows in NEW.items()}))
         more = {"lines": NEW["lines"][1:]} if commit is not None else {}
@@ -315,7 +319,7 @@ class Uses:
         self.newest(db)
 
     def newest(self, db: hw.Database) -> None:
-        known = {**self.sent.versions, **getattr(self, "after", {})}
+        known = {**self.sent.versions, **self.after}
         for name in (*SOURCES, *VIEWS):
             table = self.tried(lambda n=name: db.table(n))
             if table is not None and not self.may_differ:
