@@ -717,18 +717,6 @@ def bag_of_pages(db: hw.Database, view: str) -> list[str]:
     return [p for r in db.table(view).to_pylist() for p in r.get("pages", [])]
 
 
-def test_options_of_a_source_are_read_again_as_they_were_written(tmp_path: Path) -> None:
-    """A seal is of what is written: names that are numbers are sorted otherwise once they are text."""
-    options: Any = {10: "a", 2: "b", "path": Path("x"), "header": True}
-    with hw.open(tmp_path) as db:
-        db.source("s", "k BIGINT", options=options)
-        db.source("s", "k BIGINT", options=options)
-        assert db.version == 1
-    again = hw.open(tmp_path)
-    again.source("s", "k BIGINT", options=options)
-    assert again.version == 1 and not again.check().problems
-
-
 # --- retention -------------------------------------------------------------------------------------------------
 
 
