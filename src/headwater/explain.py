@@ -263,7 +263,7 @@ def cost_class(compiler: Compiler, name: str) -> str:
         for relation in m.reads:
             for statement in compiler.maps.statements(m, {relation}):
                 for step in statement.steps:
-                    if isinstance(step, Lookup) and not step.change and not step.keys:
+                    if isinstance(step, Lookup) and step.version != "change" and not step.keys:
                         # A map without a key has one entry: to read it is no scan.
                         found.add("scan" if program.maps[step.into].key else "change")
     found |= {_stratum_class(program.strata[n]) for n in strata_of(compiler, view)}
@@ -320,7 +320,7 @@ def _statement_text(s: Statement) -> str:
     for step in s.steps:
         match step:
             case Lookup():
-                what = f"Δ{step.into}" if step.change else step.into
+                what = {"change": "Δ{}", "new": "new {}", "old": "{}"}[step.version].format(step.into)
                 parts.append(f"look up {what} by ({', '.join(step.keys)})")
             case Expand():
                 parts.append(f"for each of {step.array}")

@@ -384,15 +384,15 @@ class Answering:
         assert isinstance(m.output, Sng), self.body
         where = [f.condition for f in m.factors if isinstance(f, Pred)]
         weights = [f for f in (*m.factors, m.output.value) if not isinstance(f, Pred) and f != ONE]
-        if len(weights) > 1 or not all(isinstance(w, (Unbox, Num)) for w in weights):
+        known = self.columns.keys()
+        if len(weights) > 1 or not all(isinstance(w, (Unbox, Num)) or w in known for w in weights):
             raise NotIncremental("ANSWER", f"`{self.body}` is not maintained yet")
         key = m.output.key
         row_type = RecordType(tuple(key_fields(type_of(self.term))))
         row_cells = cells(key)
         weight = None
         for w in weights:
-            assert isinstance(w, (Unbox, Num))
-            weight = self._scalar(w.key if isinstance(w, Unbox) else Const(w.value, boxed(INT)))
+            weight = self._scalar(_number(w))
         made = Stratum(
             self.name,
             self.term,
@@ -434,6 +434,16 @@ class Answering:
         kept = Map(name, self.term, key, ring, by, by, level=made.group.level, note=note)
         self.compiler.program.maps[name] = kept
         return kept
+
+
+def _number(weight: Term) -> Term:
+    """How often a row counts, as a scalar."""
+    match weight:
+        case Unbox(inner):
+            return inner
+        case Num(value):
+            return Const(value, boxed(INT))
+    return Box(weight)
 
 
 def _once_each(d: Var, w: Var, body: Term) -> list[Term] | None:

@@ -1,50 +1,67 @@
 """What to keep: the work of a change under each strategy, from the structure of the statements.
 
 Before data is there sizes are not known, so a look-up by all columns of a map's key finds one entry, one by some of
-them a few, and one by none of them everything. The work of a statement is the rows that it has at each step; a map
+them one more, and one by none of them everything. The work of a statement is the rows that it has at each step; a map
 that other views keep already costs nothing more. The strategy with less work is taken, and `explain` says both.
+
+Keeping the inputs alone is planned first. Its work is the limit of the other plan, which is given up as soon as it
+has more: a star of n dimensions has a map for each of the 2ⁿ sets of them, and after some 3n statements it is plain
+that they cannot win.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
+from math import inf
 
-from headwater.compiler.materialize import Materializer
-from headwater.compiler.program import Lookup, Map, Statement
+from headwater.compiler.program import Lookup, Map, Program, Statement
 
-ONE, FEW, ALL = 1, 2, 10_000
-"""Entries that a look-up is taken to find by all of the key, by a part of it (most joins follow a key), by none."""
+NONE, ONE, ALL = 0, 1, 10_000
+"""Rows more that a look-up is taken to make by all of the key, by a part of it, by none.
+
+They are added and not multiplied: most joins follow a key, and n of them that double the rows each are rare.
+"""
 STATEMENT = 12
 """What a statement costs besides its rows, in rows."""
 
 
-def work(maps: Materializer, kept: Iterable[Map]) -> float:
-    """The rows that one changed row of each input makes, look-ups and writes together."""
-    return sum(
-        _work(maps, s)
-        for m in kept
-        for relation in m.reads
-        if relation not in maps.relations.static
-        for s in maps.statements(m, {relation})
-    )
+class TooMuchWork(Exception):
+    """A plan has more work than the best one that is known."""
 
 
-def _work(maps: Materializer, s: Statement) -> float:
-    rows, total = 1.0, float(STATEMENT)
+@dataclass
+class Work:
+    """The rows that one changed row of each input makes, look-ups and writes together, of the maps planned so far."""
+
+    limit: float = inf
+    rows: int = 0
+
+    def add(self, program: Program, statements: Iterable[Statement]) -> None:
+        """Adds that of statements; raises once it is beyond the limit."""
+        self.rows += sum(_work(program, s) for s in statements)
+        if self.rows > self.limit:
+            raise TooMuchWork
+
+
+def _work(program: Program, s: Statement) -> float:
+    rows, total = 1, STATEMENT
     for step in s.steps:
         if isinstance(step, Lookup):
             total += rows
-            rows *= ONE if step.change else _found(maps, maps.program.maps[step.into])
+            if step.version != "change":
+                rows += _more(program, program.maps[step.into])
     return total + rows
 
 
-def _found(maps: Materializer, m: Map) -> int:
+def _more(program: Program, m: Map) -> int:
+    """How many rows more a look-up makes of one."""
     if not m.lookup:
-        return ONE if all(_single(maps, r) for r in m.reads) else ALL
-    return ONE if set(m.lookup) == set(m.columns) else FEW
+        return NONE if all(_single(program, r) for r in m.reads) else ALL
+    return NONE if set(m.lookup) == set(m.columns) else ONE
 
 
-def _single(maps: Materializer, relation: str) -> bool:
+def _single(program: Program, relation: str) -> bool:
     """Whether a relation has one row at most: the answer of an aggregate without groups."""
-    stratum = maps.program.strata.get(relation)
+    stratum = program.strata.get(relation)
     return stratum is not None and not stratum.group.key and stratum.ranked is None

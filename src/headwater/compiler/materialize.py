@@ -43,11 +43,20 @@ from headwater.calculus.types import (
     is_scalar,
 )
 from headwater.compiler.alpha import canonical, digest, once, sorted_monomial
+from headwater.compiler.choose import Work
 from headwater.compiler.flow import Flow, Link, connected, links_of, parts_of, row_columns
-from headwater.compiler.program import WEIGHT, Expand, Lookup, Map, Program, Statement
+from headwater.compiler.program import (
+    WEIGHT,
+    Expand,
+    Lookup,
+    Map,
+    Program,
+    Statement,
+    Version,
+)
 from headwater.compiler.together import Together, multiplied, untied
 from headwater.errors import NotIncremental
-from headwater.rules.delta import delta
+from headwater.rules.changes import changes_of
 from headwater.rules.failures import raises
 from headwater.rules.keyed import cells
 from headwater.rules.monoid import Monomial, summands
@@ -79,13 +88,16 @@ class Materializer:
         self.program, self.relations = program, relations
         self.created: list[Map] = []
         self.frozen = False
+        self.work = Work()
         self._statements: dict[tuple[str, frozenset[str]], list[Statement]] = {}
+        self._summands: dict[str, list[tuple[int, Monomial]]] = {}
         self._together: dict[tuple[str, frozenset[str]], list[Together] | None] = {}
 
     def copy(self, program: Program, relations: Relations) -> Materializer:
         """The same over a copy of a program: statements that are known stay so."""
         made = Materializer(program, relations)
         made._statements = dict(self._statements)
+        made.work = replace(self.work)
         return made
 
     def only(self, program: Program, relations: Relations, maps: set[str]) -> Materializer:
@@ -127,7 +139,8 @@ class Materializer:
         monomials = [checked(m) for _, m in summands(normalize(term))]
         self.program.maps[made.name] = made
         for name in sorted(set(made.reads) - self.relations.static):
-            self.statements(made, {name})  # makes the maps that these look up
+            # this makes the maps that these look up
+            self.work.add(self.program, self.statements(made, {name}))
         if any(self._is_static(m) for m in monomials):
             self.filling(made)  # no change makes the maps that filling it looks up
         self.created.append(made)  # after those that it is computed from
@@ -139,17 +152,24 @@ class Materializer:
         key = target.name, names
         if key not in self._statements:
             strategy = "first-order" if target.name.startswith(BASE) else "recursive"
-            terms = summands(normalize(delta(target.term, names))) if names else []
             self._statements[key] = [
-                self._statement(target, sign, m, strategy) for sign, m in terms
+                self._statement(target, sign, changed.monomial, strategy, changed.new)
+                for sign, m in self._monomials(target)
+                for changed in changes_of(m, names, one_by_one=strategy == "first-order")
             ]
         return self._statements[key]
+
+    def _monomials(self, target: Map) -> list[tuple[int, Monomial]]:
+        """What a map holds as a sum of monomials."""
+        if target.name not in self._summands:
+            self._summands[target.name] = summands(normalize(target.term))
+        return self._summands[target.name]
 
     def filling(self, target: Map) -> list[Statement]:
         """How a map is computed when it is new: of each monomial one atom is read whole, the rest is looked up."""
         strategy = "first-order" if target.name.startswith(BASE) else "recursive"
         out = []
-        for sign, m in summands(normalize(target.term)):
+        for sign, m in self._monomials(target):
             names = [s.name if isinstance(s, Rel) else "" for _, s in m.atoms]
             place = next((i for i, n in enumerate(names) if n not in self.relations.static), 0)
             atoms = [
@@ -201,7 +221,7 @@ class Materializer:
         return self._together[key]
 
     def _products(self, target: Map, names: frozenset[str]) -> list[Together] | None:
-        terms = summands(normalize(target.term))
+        terms = self._monomials(target)
         if not names <= untied([m for _, m in terms]):
             return None
         strategy = "first-order" if target.name.startswith(BASE) else "recursive"
@@ -217,11 +237,19 @@ class Materializer:
 
     # --- statements -----------------------------------------------------------------------------------------
 
-    def _statement(self, target: Map, sign: int, m: Monomial, strategy: str) -> Statement:
+    def _statement(
+        self,
+        target: Map,
+        sign: int,
+        m: Monomial,
+        strategy: str,
+        new: frozenset[Var] = frozenset(),
+    ) -> Statement:
         m = checked(m)
         changed = [(v, s) for v, s in m.atoms if _is_change(s)]
         inner = [(v, s) for v, s in m.atoms if isinstance(s, Unbox)]
-        rest = [v for v, s in m.atoms if not _is_change(s) and not isinstance(s, Unbox)]
+        old = [v for v, s in m.atoms if not _is_change(s) and not isinstance(s, Unbox)]
+        rest = [v for v in old if v not in new]
         sources = dict(m.atoms)
         (driver, drives), *others = changed
         filters = [f.condition for f in m.factors if isinstance(f, Pred)]
@@ -233,7 +261,11 @@ class Materializer:
         key, values = output_of(m.output)
         rings = [[*scale, *v] for v in values]
         blocks = connected(rest, filters) if strategy == "recursive" else [[v] for v in rest]
-        waiting = [([v], True) for v, _ in others] + [(b, False) for b in blocks]
+        waiting = [
+            *(([v], "change") for v, _ in others),
+            *(([v], "new") for v in old if v in new),
+            *((b, "old") for b in blocks),
+        ]
 
         flow = Flow()
         flow.bind_row(driver)
@@ -256,8 +288,8 @@ class Materializer:
             answers = {
                 v for v, t in m.atoms if isinstance(t, Rel) and t.name in self.program.strata
             }
-            block, is_change = _next(waiting, pending, flow.known, order, rows, answers)
-            waiting.remove((block, is_change))
+            block, version = _next(waiting, pending, flow.known, order, rows, answers)
+            waiting.remove((block, version))
             order.extend(block)
             inside = set(block)
             links = links_of(pending, inside, flow.known)
@@ -271,7 +303,7 @@ class Materializer:
             needed = list(dict.fromkeys(p for t in reading for p in parts_of(t, inside)))
             atoms = tuple((v, sources[v]) for v in block)
             joined = self._join(
-                flow, atoms, within, list(links.values()), needed, absorbed, is_change
+                flow, atoms, within, list(links.values()), needed, absorbed, version
             )
             changes.extend(joined.changes)
             flow.known |= inside
@@ -301,9 +333,9 @@ class Materializer:
         links: list[Link],
         needed: list[Term],
         absorbed: list[list[Term]],
-        is_change: bool,
+        version: Version,
     ) -> _Joined:
-        """Looks up a block; its map is made if need be."""
+        """Looks up a block in a version of it; its map is made if need be."""
         by_inner = {link.inner: link for link in reversed(links)}
         guards = [Call("is_not_null", (k.inner,)) for k in by_inner.values() if not k.null_safe]
         part = block_term(atoms, [*within, *guards], list(by_inner), needed, absorbed)
@@ -311,13 +343,15 @@ class Materializer:
         names = [part.keys[i] for i in by_inner]
         places = [int(n[1:]) for n in names]
         changes: tuple[Statement, ...] = ()
-        if is_change:
+        if version == "change":
             term = substitute(part.term, {s: _old(s) for _, s in atoms})
             into = map_of(term, places, None, "change", (), (), "", "change", self.relations)
-            made = summands(normalize(part.term))
-            changes = tuple(self._statement(into, s, m, "first-order") for s, m in made)
         else:
             into = self.keep(part.term, places, strategy=strategy)
+        if version != "old":
+            read = {s: Rel(change_name(_old(s).name), _old(s).type) for _, s in atoms}
+            made = summands(normalize(substitute(part.term, read)))
+            changes = tuple(self._statement(into, s, m, "first-order") for s, m in made)
         probes = []
         for name in into.lookup:
             inner = next(i for i in by_inner if part.keys[i] == name)
@@ -337,7 +371,7 @@ class Materializer:
                 tuple(s for _, s in probes),
                 tuple(brings),
                 weights,
-                is_change,
+                version,
             )
         )
         flow.known |= {v for v, _ in atoms}
@@ -495,27 +529,27 @@ def _absorbed(ring: Sequence[Term], block: set[Var]) -> list[Term]:
 
 
 def _next(
-    waiting: list[tuple[list[Var], bool]],
+    waiting: list[tuple[list[Var], Version]],
     pending: list[Term],
     known: set[Var],
     joined: Sequence[Var],
     rows: Mapping[Term, int],
     answers: set[Var],
-) -> tuple[list[Var], bool]:
+) -> tuple[list[Var], Version]:
     """The block to look up next: one that equalities tie to what is known, changes first.
 
     Of several, by the column that most rows are joined by, which is likely a key and no mere attribute; then the one
     that is tied to what was looked up last (`joined` is in that order), so that a chain of keys is followed to its end.
     """
 
-    def rank(block: tuple[list[Var], bool]) -> tuple[bool, bool, bool, int, int]:
+    def rank(block: tuple[list[Var], Version]) -> tuple[bool, bool, bool, int, int]:
         mine = set(block[0])
         tied = [f for f in pending if variables(f) & mine]
         whole = not mine & answers or all(variables(f) - mine <= known for f in tied)
         links = links_of(pending, set(block[0]), known).values()
         last = [max(joined.index(v) for v in variables(k.outer)) for k in links]
         joins = [rows.get(k.inner, 0) for k in links]
-        return bool(links), block[1], whole, max(joins, default=0), max(last, default=0)
+        return bool(links), block[1] == "change", whole, max(joins, default=0), max(last, default=0)
 
     return max(waiting, key=rank)
 

@@ -9,7 +9,7 @@ plain data with scalars as text, so that any executor can run it; `engine` has t
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from headwater.calculus.shapes import Shape
 from headwater.calculus.terms import Term
@@ -67,11 +67,15 @@ class Filter:
     condition: Scalar
 
 
+Version = Literal["old", "new", "change"]
+"""What of a map is looked up: what it had before the change of a statement, what it has after it, or the difference."""
+
+
 @dataclass(frozen=True)
 class Lookup:
     """Every row with each entry that a map has at its key: `brings` key columns and `weights` ring columns.
 
-    `into` is a map's name, or with `change` the name of a change that is arranged for this increment only.
+    The change of a map that is looked up, as it is or with what was there before, is arranged for this increment.
     """
 
     into: str
@@ -79,7 +83,7 @@ class Lookup:
     matches_null: tuple[bool, ...]
     brings: tuple[tuple[str, str], ...]
     weights: tuple[tuple[str, str], ...]
-    change: bool = False
+    version: Version = "old"
 
 
 @dataclass(frozen=True)
@@ -118,7 +122,7 @@ class Statement:
     @property
     def reads(self) -> set[str]:
         """The maps that it looks up."""
-        return {s.into for s in self.steps if isinstance(s, Lookup) and not s.change}
+        return {s.into for s in self.steps if isinstance(s, Lookup) and s.version != "change"}
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from math import inf
 
 from headwater.calculus.check import type_of
 from headwater.calculus.terms import (
@@ -31,7 +32,7 @@ from headwater.calculus.types import (
 )
 from headwater.compiler.alpha import canonical, digest
 from headwater.compiler.answering import Answering, summed
-from headwater.compiler.choose import work
+from headwater.compiler.choose import TooMuchWork, Work
 from headwater.compiler.materialize import (
     Materializer,
     Relations,
@@ -47,6 +48,7 @@ from headwater.rules.monoid import Monomial
 from headwater.rules.opening import as_lists, builds_bags, opened, retyped, without_order
 from headwater.rules.owned import Owned
 from headwater.rules.subqueries import Subqueries
+from headwater.rules.unions import unions_named
 
 STRATEGIES = ("auto", "recursive", "first-order", "recompute")
 
@@ -86,16 +88,25 @@ class Compiler:
 
     def choose(self, name: str, term: Term, key: Sequence[str] = ()) -> tuple[Compiler, str, str]:
         """A copy with a view added by the strategy with less work, which it is, and why."""
-        tried: dict[str, tuple[float, Compiler]] = {}
-        for strategy in ("recursive", "first-order"):
-            trial = self.fork()
-            trial.view(name, term, strategy, key, None)
-            new = [m for n, m in trial.program.maps.items() if n not in self.program.maps]
-            tried[strategy] = work(trial.maps, new), trial
-        best = min(tried, key=lambda s: tried[s][0])
-        said = ", ".join(f"{s} {w:g}" for s, (w, _) in tried.items())
-        why = f"{best}: rows made by one changed row of each input: {said}"
-        return tried[best][1], best, why
+        first, most = self._trial(name, term, "first-order", key)
+        try:
+            chosen, rows = self._trial(name, term, "recursive", key, most)
+        except TooMuchWork:
+            best, chosen, said = "first-order", first, "more"
+        else:  # as much work at most, and less to look up
+            best, said = "recursive", str(rows)
+        why = f"rows made by one changed row of each input: recursive {said}, first-order {most}"
+        return chosen, best, f"{best}: {why}"
+
+    def _trial(
+        self, name: str, term: Term, strategy: str, key: Sequence[str], most: float = inf
+    ) -> tuple[Compiler, int]:
+        """A copy with a view added, and the work of its maps; `TooMuchWork` if that is above a limit."""
+        made = self.fork()
+        made.maps.work = Work(most)
+        made.view(name, term, strategy, key, None)
+        rows, made.maps.work = made.maps.work.rows, Work()
+        return made, rows
 
     @not_too_deep()
     def view(
@@ -161,7 +172,7 @@ class Compiler:
         return View(name, whole, row, strategy, None, None, parts)
 
     def _incremental(self, name: str, term: Term, row: RecordType, strategy: str) -> View:
-        linear = self.subqueries.cut(canonical(term))
+        linear = self.subqueries.cut(canonical(unions_named(term)))
         stored = False
         if isinstance(linear, Rel) and linear.name in self.program.strata:
             stored = (

@@ -179,7 +179,7 @@ def look_up(
 
     A share of the entries always does; and an entry of a change is there even if it counts no rows.
     """
-    linear = in_parts or s.change or share != WHOLE
+    linear = in_parts or s.version == "change" or share != WHOLE
     found = into.lookup(keys, linear=linear, share=share, most=most)
     at = np.asarray(column(found, INDEX))
     if len(at) != table.num_rows or (at != np.arange(len(at))).any():

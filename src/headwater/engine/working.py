@@ -119,10 +119,14 @@ class Working:
         return Arrangement(self.spec(name), self.added.get(name, ()), self.runs)
 
     def find(self, lookup: Lookup) -> Arrangement:
-        """What a statement looks up: a change that is arranged for it, or a map."""
-        if lookup.change:
-            return self.changes[lookup.into]
-        return self.now(lookup.into) if self.reads_new else self.before(lookup.into)
+        """What a statement looks up: a map, a change that is arranged for it, or both as one."""
+        name = lookup.into
+        if lookup.version == "change":
+            return self.changes[name]
+        old = self.now(name) if self.reads_new else self.before(name)
+        if lookup.version == "old":
+            return old
+        return Arrangement(old.spec, [*old.refs, *self.changes[name].refs], self.runs)
 
     def arrange(self, target: Map, table: pa.Table) -> None:
         """A change as something to look up."""
