@@ -31,7 +31,7 @@ from headwater.calculus.terms import (
 from headwater.calculus.text import show
 from headwater.calculus.types import DOUBLE, INT, REAL, MapType, RecordType, bag, has_box
 from headwater.calculus.windows import Window
-from headwater.compiler.materialize import map_of
+from headwater.compiler.materialize import RULES, map_of
 from headwater.compiler.program import Map
 from headwater.compiler.sources import SourcePart, owned_by, rows_of, source_parts
 from headwater.compiler.strata import Compiler
@@ -131,6 +131,8 @@ class ViewDef:
     """The columns that rows of a nested view are looked up by."""
     stored: bool = False
     """Whether the rows of an answer are kept, as only Spark could tell them when they are read."""
+    rules: int = 0
+    """By which rules it is planned (`compiler.materialize.RULES`)."""
 
     @property
     def type(self) -> MapType:
@@ -189,7 +191,8 @@ class Catalog:
         compiler = self._without_views()
         known: dict[str, MapType] = {n: s.type for n, s in self.sources.items()}
         for view in self.views.values():
-            compiler.view(view.name, _term(view, known), view.kept, view.key, view.stored)
+            term = _term(view, known)
+            compiler.view(view.name, term, view.kept, view.key, view.stored, view.rules)
             known[view.name] = view.type
         return compiler
 
@@ -232,9 +235,10 @@ class Catalog:
             if view.strategy == "auto":
                 compiler, kept, why = compiler.choose(view.name, term, view.key)
                 stored = compiler.program.views[view.name].stored
-                view = replace(view, kept=kept, why=why, stored=stored)
+                view = replace(view, kept=kept, why=why, stored=stored, rules=RULES)
             else:
                 compiler.view(view.name, term, view.kept, view.key, view.stored)
+                view = replace(view, rules=RULES)
             out.views[view.name] = view
         return out
 

@@ -34,7 +34,7 @@ from headwater.catalog import (
     functions_of,
     text_of,
 )
-from headwater.compiler.materialize import key_fields
+from headwater.compiler.materialize import RULES, key_fields
 from headwater.compiler.program import WEIGHT, View
 from headwater.compiler.sources import source_parts
 from headwater.compiler.strata import STRATEGIES
@@ -319,7 +319,7 @@ class Database(Writable):
         except NotIncremental as e:
             raise placed(e, text, schemas) if language == "sql" else e from None
         view, before = compiler.program.views[name], known.compiler.program
-        made = replace(made, kept=kept, why=why, stored=view.stored)
+        made = replace(made, kept=kept, why=why, stored=view.stored, rules=RULES)
         catalog = Catalog(known.catalog.sources, {**known.catalog.views, name: made})
         with self._commit(f"view {name}", (catalog, compiler)) as commit:
             commit.set(*facts_of(made))

@@ -320,7 +320,9 @@ def _statement_text(s: Statement) -> str:
     for step in s.steps:
         match step:
             case Lookup():
-                what = {"change": "Δ{}", "new": "new {}", "old": "{}"}[step.version].format(step.into)
+                what = {"change": "Δ{}", "new": "new {}", "old": "{}"}[step.version].format(
+                    step.into
+                )
                 parts.append(f"look up {what} by ({', '.join(step.keys)})")
             case Expand():
                 parts.append(f"for each of {step.array}")

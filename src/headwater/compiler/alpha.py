@@ -7,7 +7,7 @@ factors of a comprehension over inputs in an order of their own. Terms with the 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from headwater.calculus.terms import (
     Call,
@@ -22,6 +22,7 @@ from headwater.calculus.terms import (
     rebind,
     rebuild,
     substitute,
+    variables,
 )
 from headwater.calculus.text import show
 from headwater.rules.monoid import Monomial
@@ -30,19 +31,26 @@ from headwater.rules.monoid import Monomial
 def canonical(term: Term) -> Term:
     """The term with its bound variables named by place: equal up to renaming is equal after this."""
     count = 0
+    taken = {v.name for v in variables(term)}
 
-    def visit(t: Term) -> Term:
+    def visit(t: Term, named: Mapping[Term, Var]) -> Term:
         nonlocal count
+        if isinstance(t, Var):
+            return named.get(t, t)
         bound = binders(t)
         if not bound:
-            return rebuild(t, tuple(visit(c) for c in children(t)))
+            return rebuild(t, tuple(visit(c, named) for c in children(t)))
         *outer, body = children(t)
-        t = rebuild(t, (*(visit(c) for c in outer), body))
-        new = tuple(Var(f"x{count + i}", b.type) for i, b in enumerate(bound))
-        count += len(bound)
-        return rebind(t, new, visit(substitute(body, dict(zip(bound, new, strict=True)))))
+        t = rebuild(t, (*(visit(c, named) for c in outer), body))
+        new = []
+        for b in bound:
+            while f"x{count}" in taken:
+                count += 1
+            new.append(Var(f"x{count}", b.type))
+            count += 1
+        return rebind(t, tuple(new), visit(body, {**named, **dict(zip(bound, new, strict=True))}))
 
-    return visit(term)
+    return visit(term, {})
 
 
 def sorted_monomial(m: Monomial) -> Term:

@@ -11,7 +11,7 @@ that they cannot win.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 
@@ -26,6 +26,10 @@ STATEMENT = 12
 """What a statement costs besides its rows, in rows."""
 
 
+MOST_STATEMENTS = 150
+"""Statements of a recursive plan; with more, their number is felt whatever the sizes of the maps."""
+
+
 class TooMuchWork(Exception):
     """A plan has more work than the best one that is known."""
 
@@ -34,17 +38,20 @@ class TooMuchWork(Exception):
 class Work:
     """The rows that one changed row of each input makes, look-ups and writes together, of the maps planned so far."""
 
-    limit: float = inf
+    most: float = inf
+    most_statements: float = inf
     rows: int = 0
+    statements: int = 0
 
-    def add(self, program: Program, statements: Iterable[Statement]) -> None:
-        """Adds that of statements; raises once it is beyond the limit."""
+    def add(self, program: Program, statements: Sequence[Statement]) -> None:
+        """Adds that of statements; raises once there is more than allowed."""
         self.rows += sum(_work(program, s) for s in statements)
-        if self.rows > self.limit:
+        self.statements += len(statements)
+        if self.rows > self.most or self.statements > self.most_statements:
             raise TooMuchWork
 
 
-def _work(program: Program, s: Statement) -> float:
+def _work(program: Program, s: Statement) -> int:
     rows, total = 1, STATEMENT
     for step in s.steps:
         if isinstance(step, Lookup):

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from headwater.calculus.check import type_of
 from headwater.calculus.terms import (
@@ -56,7 +57,7 @@ from headwater.compiler.program import (
 )
 from headwater.compiler.together import Together, multiplied, untied
 from headwater.errors import NotIncremental
-from headwater.rules.changes import changes_of
+from headwater.rules.changes import MOST_SETS, changes_of
 from headwater.rules.failures import raises
 from headwater.rules.keyed import cells
 from headwater.rules.monoid import Monomial, summands
@@ -66,6 +67,14 @@ ONE = Num(1, INT)
 CHANGE = change_name("")
 BASE = "base"
 """How the names of maps begin that are kept from the inputs alone."""
+
+
+RULES = 1
+"""By which rules new views are planned. A view that was planned by earlier ones keeps to them, and so its maps:
+
+    0   all unions are written out; all changes of a product at once
+    1   unions that multiply are relations (`rules.unions`); many changes of a product one by one (`rules.changes`)
+"""
 
 
 @dataclass
@@ -89,6 +98,7 @@ class Materializer:
         self.created: list[Map] = []
         self.frozen = False
         self.work = Work()
+        self.rules = RULES
         self._statements: dict[tuple[str, frozenset[str]], list[Statement]] = {}
         self._summands: dict[str, list[tuple[int, Monomial]]] = {}
         self._together: dict[tuple[str, frozenset[str]], list[Together] | None] = {}
@@ -155,9 +165,14 @@ class Materializer:
             self._statements[key] = [
                 self._statement(target, sign, changed.monomial, strategy, changed.new)
                 for sign, m in self._monomials(target)
-                for changed in changes_of(m, names, one_by_one=strategy == "first-order")
+                for changed in changes_of(m, names, self._one_by_one(m, names, strategy))
             ]
         return self._statements[key]
+
+    def _one_by_one(self, m: Monomial, names: frozenset[str], strategy: str) -> bool:
+        """Whether changes are taken one by one: always where only inputs are kept, as it asks for no other maps."""
+        moving = sum(isinstance(s, Rel) and s.name in names for _, s in m.atoms)
+        return strategy == "first-order" or (self.rules >= 1 and moving > MOST_SETS)
 
     def _monomials(self, target: Map) -> list[tuple[int, Monomial]]:
         """What a map holds as a sum of monomials."""
@@ -260,12 +275,12 @@ class Materializer:
         scale = [f for f in m.factors if not isinstance(f, Pred)]
         key, values = output_of(m.output)
         rings = [[*scale, *v] for v in values]
-        blocks = connected(rest, filters) if strategy == "recursive" else [[v] for v in rest]
-        waiting = [
-            *(([v], "change") for v, _ in others),
-            *(([v], "new") for v in old if v in new),
-            *((b, "old") for b in blocks),
-        ]
+        waiting: list[tuple[list[Var], Version]] = [([v], "change") for v, _ in others]
+        if strategy == "recursive":
+            waiting += [([v], "new") for v in old if v in new]
+            waiting += [(block, "old") for block in connected(rest, filters)]
+        else:
+            waiting += [([v], "new" if v in new else "old") for v in old]
 
         flow = Flow()
         flow.bind_row(driver)
@@ -338,7 +353,13 @@ class Materializer:
         """Looks up a block in a version of it; its map is made if need be."""
         by_inner = {link.inner: link for link in reversed(links)}
         guards = [Call("is_not_null", (k.inner,)) for k in by_inner.values() if not k.null_safe]
-        part = block_term(atoms, [*within, *guards], list(by_inner), needed, absorbed)
+        part = block_term(
+            atoms,
+            (*within, *guards),
+            tuple(by_inner),
+            tuple(needed),
+            tuple(map(tuple, absorbed)),
+        )
         strategy = "recursive" if len(atoms) > 1 else "either"
         names = [part.keys[i] for i in by_inner]
         places = [int(n[1:]) for n in names]
@@ -397,12 +418,15 @@ class Block:
     rings: list[str]
 
 
+@lru_cache(
+    maxsize=4096
+)  # the statements of a map look up the same blocks, one for each of its relations
 def block_term(
     atoms: tuple[tuple[Var, Term], ...],
-    filters: Sequence[Term],
-    links: Sequence[Term],
-    needed: Sequence[Term],
-    absorbed: Sequence[Sequence[Term]],
+    filters: tuple[Term, ...],
+    links: tuple[Term, ...],
+    needed: tuple[Term, ...],
+    absorbed: tuple[tuple[Term, ...], ...],
 ) -> Block:
     """for atoms collect [filters] · {keys ↦ ⟨1, what is absorbed⟩}, in an order that does not depend on names."""
     ordered = sorted(atoms, key=lambda a: a[1].name if isinstance(a[1], Rel) else "")

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from math import inf
 
 from headwater.calculus.check import type_of
 from headwater.calculus.terms import (
@@ -32,8 +31,9 @@ from headwater.calculus.types import (
 )
 from headwater.compiler.alpha import canonical, digest
 from headwater.compiler.answering import Answering, summed
-from headwater.compiler.choose import TooMuchWork, Work
+from headwater.compiler.choose import MOST_STATEMENTS, TooMuchWork, Work
 from headwater.compiler.materialize import (
+    RULES,
     Materializer,
     Relations,
     key_fields,
@@ -88,9 +88,10 @@ class Compiler:
 
     def choose(self, name: str, term: Term, key: Sequence[str] = ()) -> tuple[Compiler, str, str]:
         """A copy with a view added by the strategy with less work, which it is, and why."""
-        first, most = self._trial(name, term, "first-order", key)
+        first, most = self._trial(name, term, "first-order", key, Work())
         try:
-            chosen, rows = self._trial(name, term, "recursive", key, most)
+            limited = Work(most, MOST_STATEMENTS)
+            chosen, rows = self._trial(name, term, "recursive", key, limited)
         except TooMuchWork:
             best, chosen, said = "first-order", first, "more"
         else:  # as much work at most, and less to look up
@@ -99,11 +100,11 @@ class Compiler:
         return chosen, best, f"{best}: {why}"
 
     def _trial(
-        self, name: str, term: Term, strategy: str, key: Sequence[str], most: float = inf
+        self, name: str, term: Term, strategy: str, key: Sequence[str], work: Work
     ) -> tuple[Compiler, int]:
-        """A copy with a view added, and the work of its maps; `TooMuchWork` if that is above a limit."""
+        """A copy with a view added, and the work of its maps; `TooMuchWork` if that is more than allowed."""
         made = self.fork()
-        made.maps.work = Work(most)
+        made.maps.work = work
         made.view(name, term, strategy, key, None)
         rows, made.maps.work = made.maps.work.rows, Work()
         return made, rows
@@ -116,13 +117,14 @@ class Compiler:
         strategy: str,
         key: Sequence[str] = (),
         stored: bool | None = False,
+        rules: int = RULES,
     ) -> View:
         """Adds a view; the relations that it reads are sources, or views that are there already.
 
         Rows of a nested view are looked up by the columns `key`. With `stored` the rows of an answer are kept; None
-        keeps them where only Spark gives the answer, so that reading needs none.
+        keeps them where only Spark gives the answer, so that reading needs none. `rules` says by which it is planned.
         """
-        self.stored = stored
+        self.stored, self.maps.rules = stored, rules
         views = [v for r in relations(term) if (v := self.program.views.get(r.name)) is not None]
         known = {Rel(v.name, bag(v.type)): v.term for v in views}
         whole = substitute(term, known)
@@ -172,7 +174,9 @@ class Compiler:
         return View(name, whole, row, strategy, None, None, parts)
 
     def _incremental(self, name: str, term: Term, row: RecordType, strategy: str) -> View:
-        linear = self.subqueries.cut(canonical(unions_named(term)))
+        if self.maps.rules >= 1:
+            term = unions_named(term, self._relation)
+        linear = self.subqueries.cut(canonical(term))
         stored = False
         if isinstance(linear, Rel) and linear.name in self.program.strata:
             stored = (

@@ -17,7 +17,7 @@ from headwater.calculus.terms import Rel, Var, change_name
 from headwater.rules.monoid import Monomial
 
 MOST_SETS = 3
-"""So many factors may change all at once: seven terms; a relation that is joined with itself more often goes one by one."""
+"""So many factors change all at once: seven terms. A relation that is joined with itself more often goes one by one."""
 
 
 class Changed(NamedTuple):
@@ -30,7 +30,7 @@ class Changed(NamedTuple):
 def changes_of(m: Monomial, names: Collection[str], one_by_one: bool) -> Iterator[Changed]:
     """The terms of a monomial's change when the relations of some names change."""
     moving = [v for v, s in m.atoms if isinstance(s, Rel) and s.name in names]
-    if one_by_one or len(moving) > MOST_SETS:
+    if one_by_one:
         for i, v in enumerate(moving):
             yield Changed(_with_changes(m, {v}), frozenset(moving[:i]))
         return

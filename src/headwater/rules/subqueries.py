@@ -89,6 +89,7 @@ from headwater.rules.normalize import for_let, normalize
 from headwater.rules.owned import Owned, without_owners
 from headwater.rules.rewrite import rewrite
 from headwater.rules.simplify import SIMPLIFY
+from headwater.rules.unions import summands_of
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,20 @@ class Subquery:
     term: Term
     value: Var | None = None
     shown: tuple[Term, ...] = ()
+
+
+MOST_PRODUCTS = 1_000
+"""Products of relations that one bag of a query is written out as."""
+
+
+def _check_size(products: int) -> None:
+    if products > MOST_PRODUCTS:
+        raise NotIncremental(
+            "TOO_LARGE",
+            f"the query is a sum of more than {MOST_PRODUCTS:,} joins when its unions, outer joins and ORs are"
+            " written out",
+            hint="define a part of it as a view of its own, and read that",
+        )
 
 
 class Subqueries:
@@ -120,7 +135,9 @@ class Subqueries:
 
     def monomials(self, term: Term) -> Signed:
         """A term as a sum of monomials over relations, without subqueries."""
-        return self.expanded(summands(normalize(self.cut(term))))
+        linear = self.cut(term)
+        _check_size(summands_of(linear))
+        return self.expanded(summands(normalize(linear)))
 
     # --- names for subqueries --------------------------------------------------------------------------------
 
@@ -260,6 +277,7 @@ class Subqueries:
     def expanded(self, found: Signed) -> Signed:
         todo, done = list(reversed(found)), list[tuple[int, Monomial]]()
         while todo:
+            _check_size(len(todo) + len(done))
             sign, m = todo.pop()
             m = without_owners(m, self.owned)
             step = self._one(m)

@@ -4,7 +4,7 @@
                                 =  for x in U collect s                               U has each row of a + b, and how often
 
 An outer join is a union of the pairs and of the rows that match nothing, so n of them, one over the other, are 2ⁿ
-products. A bag of many summands is given a name instead: it is answered like a group, as the rows with their counts,
+products. A union in too many products is given a name instead: it is answered like a group, as the rows with their counts,
 and what reads it has one product again. U keeps the columns that are read of it, and no others.
 """
 
@@ -40,24 +40,33 @@ from headwater.calculus.terms import (
     variables,
 )
 from headwater.calculus.types import INT, KeyType, MapType, RecordType, has_box
-from headwater.rules.keyed import LIVE, tidy
+from headwater.rules.keyed import LIVE, Named, tidy
 
 MOST = 8
-"""A bag of so many summands that stands in a product is read as a relation."""
+"""So many products are written out; a union that makes more of them is read as a relation."""
 Path = tuple[str, ...]
 """The fields that lead to a column of a row of rows: the column `k` of the row `o` is ("o", "k")."""
 
 
-def unions_named(term: Term) -> Term:
-    """The term with the large unions that it reads as relations of their own."""
-    term = rebuild(term, tuple(unions_named(c) for c in children(term)))
-    match term:
-        case Let(var, bound, body) if _is_large(bound):
-            return _let_named(var, bound, body)
-        case For(var, source, body) if _is_large(source):
-            bag = Var(fresh("q", names_in(body) | {var.name}), type_of(source))
-            return _let_named(bag, source, For(var, bag, body))
-    return term
+def unions_named(term: Term, named: Named) -> Term:
+    """The term with the large unions that it reads as relations of their own, the inner ones first."""
+    known: dict[Term, Term] = {}
+
+    def visit(t: Term) -> Term:
+        if t not in known:
+            known[t] = step(rebuild(t, tuple(visit(c) for c in children(t))))
+        return known[t]
+
+    def step(t: Term) -> Term:
+        match t:
+            case Let(var, bound, body) if _is_union(bound) and _multiplies(bound, t):
+                return _let_named(var, bound, body, named)
+            case For(var, source, body) if _is_union(source) and _multiplies(source, t):
+                bag = Var(fresh("q", names_in(body) | {var.name}), type_of(source))
+                return _let_named(bag, source, For(var, bag, body), named)
+        return t
+
+    return visit(term)
 
 
 def summands_of(term: Term, of: Mapping[Var, int] = MappingProxyType({})) -> int:
@@ -78,19 +87,19 @@ def summands_of(term: Term, of: Mapping[Var, int] = MappingProxyType({})) -> int
     return 1
 
 
-def _is_large(bag: Term) -> bool:
-    """Whether a bag is closed, has plain rows, and is written as many summands."""
+def _is_union(bag: Term) -> bool:
+    """Whether a bag is closed, and has plain rows."""
     t = type_of(bag)
-    return (
-        isinstance(t, MapType)
-        and t.value == INT
-        and not has_box(t)
-        and not variables(bag)
-        and summands_of(bag) >= MOST
-    )
+    plain = isinstance(t, MapType) and t.value == INT and not has_box(t)
+    return plain and not variables(bag)
 
 
-def _let_named(var: Var, bag: Term, body: Term) -> Term:
+def _multiplies(bag: Term, whole: Term) -> bool:
+    """Whether what reads a union makes many more products of its summands."""
+    return 1 < summands_of(bag) < summands_of(whole) and summands_of(whole) > MOST
+
+
+def _let_named(var: Var, bag: Term, body: Term, named: Named) -> Term:
     """The body with a relation in the place of a bag: let q := U in body."""
     t = type_of(bag)
     assert isinstance(t, MapType)
@@ -101,7 +110,7 @@ def _let_named(var: Var, bag: Term, body: Term) -> Term:
     flat = Record(tuple((f"c{i}", _at(x, p)) for i, p in enumerate(kept)) or (("c0", LIVE),))
     k, n = Var("k", type_of(flat)), Var("n", INT)
     rows = For(x, bag, Sng(flat, Num(1, INT)))
-    relation = Each(k, n, rows, Sng(_copied(k, len(flat.fields)), Unbox(Box(n))))
+    relation = named(Each(k, n, rows, Sng(_copied(k, len(flat.fields)), Unbox(Box(n)))))
     return tidy(_replaced(body, var, relation, kept))
 
 
@@ -117,8 +126,10 @@ def _replaced(body: Term, var: Var, relation: Term, kept: list[Path]) -> Term:
             return For(p, relation, substitute(inner, {x: row}) if row is not None else inner)
         case _ if body == var:
             p = Var("p", type_of(relation).key)
-            row = _row(type_of(var).key, kept, p, ())
-            assert row is not None
+            t = type_of(var)
+            assert isinstance(t, MapType)
+            row = _row(t.key, kept, p, ())
+            assert row is not None, "a bag that is read whole keeps all its columns"
             return For(p, relation, Sng(row, Num(1, INT)))
     return rebuild(body, tuple(_replaced(c, var, relation, kept) for c in children(body)))
 
