@@ -10,10 +10,11 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
-from benchmarks import nested, nested_batch, sql, state, views
+from benchmarks import compile, nested, nested_batch, sql, state, views
 from benchmarks.report import SCALES, Report
 
 PARTS: dict[str, Callable[[Report], None]] = {
+    "compile": compile.run,
     "state": state.run,
     "views": views.run,
     "sql": sql.run,

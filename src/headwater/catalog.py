@@ -31,7 +31,8 @@ from headwater.calculus.terms import (
 from headwater.calculus.text import show
 from headwater.calculus.types import DOUBLE, INT, REAL, MapType, RecordType, bag, has_box
 from headwater.calculus.windows import Window
-from headwater.compiler.materialize import RULES, map_of
+from headwater.compiler.maps import map_of
+from headwater.compiler.materialize import RULES
 from headwater.compiler.program import Map
 from headwater.compiler.sources import SourcePart, owned_by, rows_of, source_parts
 from headwater.compiler.strata import Compiler

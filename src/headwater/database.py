@@ -34,7 +34,8 @@ from headwater.catalog import (
     functions_of,
     text_of,
 )
-from headwater.compiler.materialize import RULES, key_fields
+from headwater.compiler.maps import key_fields
+from headwater.compiler.materialize import RULES
 from headwater.compiler.program import WEIGHT, View
 from headwater.compiler.sources import source_parts
 from headwater.compiler.strata import STRATEGIES
@@ -314,8 +315,8 @@ class Database(Writable):
             if strategy == "auto":
                 compiler, kept, why = known.compiler.choose(name, term, keys)
             else:
-                compiler, kept, why = known.compiler.fork(), strategy, "as was asked for"
-                compiler.view(name, term, kept, keys, None)
+                compiler = known.compiler.asked_for(name, term, strategy, keys)
+                kept, why = strategy, "as was asked for"
         except NotIncremental as e:
             raise placed(e, text, schemas) if language == "sql" else e from None
         view, before = compiler.program.views[name], known.compiler.program

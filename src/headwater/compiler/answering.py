@@ -56,11 +56,7 @@ from headwater.calculus.types import (
 )
 from headwater.calculus.windows import WHOLE, Total, carried, reach
 from headwater.compiler.alpha import canonical, digest, sorted_monomial
-from headwater.compiler.materialize import (
-    ONE,
-    key_fields,
-    output_of,
-)
+from headwater.compiler.maps import ONE, key_fields, output_of
 from headwater.compiler.program import COLLECT, Distinct, FromBag, Map, Ranked, Stratum, Told
 from headwater.compiler.scalar import Scalar, scalar
 from headwater.errors import NotIncremental

@@ -15,7 +15,7 @@ from headwater.calculus.terms import Call, Const, Field, For, Pred, Record, Sng,
 from headwater.calculus.types import BIGINT, Boxed, KeyType, MapType, RecordType
 from headwater.compiler.alpha import canonical
 from headwater.compiler.answering import summed
-from headwater.compiler.materialize import ONE
+from headwater.compiler.maps import ONE
 from headwater.compiler.program import Map, Part
 from headwater.errors import QueryError
 from headwater.rules.parts import FlatPart, parts_of

@@ -32,12 +32,8 @@ from headwater.calculus.types import (
 from headwater.compiler.alpha import canonical, digest
 from headwater.compiler.answering import Answering, summed
 from headwater.compiler.choose import MOST_STATEMENTS, TooMuchWork, Work
-from headwater.compiler.materialize import (
-    RULES,
-    Materializer,
-    Relations,
-    key_fields,
-)
+from headwater.compiler.maps import Relations, key_fields
+from headwater.compiler.materialize import RULES, Materializer
 from headwater.compiler.nesting import nested_parts
 from headwater.compiler.program import Map, Program, View
 from headwater.errors import IllTyped, NotIncremental, NotShreddable, not_too_deep
@@ -50,6 +46,8 @@ from headwater.rules.owned import Owned
 from headwater.rules.subqueries import Subqueries
 from headwater.rules.unions import unions_named
 
+MOST_ASKED_FOR = 3_000
+"""Statements of a strategy that was asked for."""
 STRATEGIES = ("auto", "recursive", "first-order", "recompute")
 
 
@@ -98,6 +96,17 @@ class Compiler:
             best, said = "recursive", str(rows)
         why = f"rows made by one changed row of each input: recursive {said}, first-order {most}"
         return chosen, best, f"{best}: {why}"
+
+    def asked_for(self, name: str, term: Term, strategy: str, key: Sequence[str]) -> Compiler:
+        """A copy with a view added by a strategy that was asked for, within reason."""
+        try:
+            return self._trial(name, term, strategy, key, Work(most_statements=MOST_ASKED_FOR))[0]
+        except TooMuchWork:
+            raise NotIncremental(
+                "TOO_LARGE",
+                f"kept with the strategy `{strategy}` the view needs more than {MOST_ASKED_FOR:,} statements",
+                hint="leave the strategy out, or define a part of it as a view of its own",
+            ) from None
 
     def _trial(
         self, name: str, term: Term, strategy: str, key: Sequence[str], work: Work

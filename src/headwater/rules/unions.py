@@ -39,7 +39,7 @@ from headwater.calculus.terms import (
     substitute,
     variables,
 )
-from headwater.calculus.types import INT, KeyType, MapType, RecordType, has_box
+from headwater.calculus.types import INT, KeyType, MapType, RecordType, Type, has_box
 from headwater.rules.keyed import LIVE, Named, tidy
 
 MOST = 8
@@ -151,7 +151,7 @@ def _at(row: Term, path: Path) -> Term:
     return row
 
 
-def _row(t: KeyType, kept: list[Path], p: Var, under: Path) -> Term | None:
+def _row(t: Type, kept: list[Path], p: Var, under: Path) -> Term | None:
     """A row of a bag from the columns of its relation, with the fields that it has there; None if it has none."""
     if not isinstance(t, RecordType):
         return Field(p, f"c{kept.index(under)}") if under in kept else None
