@@ -105,7 +105,7 @@ def test_maps_that_this_version_does_not_keep(
         db.source("r", "a BIGINT")
         db.view("v", "SELECT a, count(*) AS n FROM r GROUP BY a")
         db.apply({"r": [(1,), (1,)]})
-    import headwater.compiler.materialize as m  # to be changed, as a newer version would
+    import headwater.compiler.maps as m  # to be changed, as a newer version would
 
     monkeypatch.setattr(m, "digest", lambda *parts: "new" + str(len("".join(parts))))
     monkeypatch.setattr("headwater.catalog.part_map", old_part_map(part_map))
@@ -121,7 +121,7 @@ def old_part_map(inner: Any) -> Any:
     """The rows of sources stay where they are."""
 
     def found(*given: Any) -> Any:
-        import headwater.compiler.materialize as m  # as above
+        import headwater.compiler.maps as m  # as above
         from headwater.compiler.alpha import digest  # the real one
 
         changed, m.digest = m.digest, digest

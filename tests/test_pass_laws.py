@@ -14,7 +14,7 @@ from headwater.calculus import ring
 from headwater.calculus.check import type_of
 from headwater.calculus.data import from_python
 from headwater.calculus.interpret import interpret
-from headwater.calculus.terms import Add, Rel, Term, change_name
+from headwater.calculus.terms import Add, Rel, Term, Var, change_name
 from headwater.calculus.types import MapType
 from headwater.compiler.alpha import canonical, sorted_monomial
 from headwater.errors import HeadwaterError, NotIncremental
@@ -139,14 +139,14 @@ def test_changes_of_products_are_their_delta(query: Query, one_by_one: bool) -> 
 
 
 def _new_read(changed: Changed) -> Term:
-    atoms = tuple(
-        (
-            v,
-            Add((s, Rel(change_name(s.name), s.type)))
-            if v in changed.new and isinstance(s, Rel)
-            else s,
-        )
-        for v, s in changed.monomial.atoms
-    )
-    m = Monomial(atoms, changed.monomial.factors, changed.monomial.output)
-    return m.build(m.output)
+    def version(v: Var, source: Term) -> Term:
+        if not isinstance(source, Rel):
+            return source
+        change = Rel(change_name(source.name), source.type)
+        if v in changed.change:
+            return change
+        return Add((source, change)) if v in changed.new else source
+
+    m = changed.monomial
+    atoms = tuple((v, version(v, s)) for v, s in m.atoms)
+    return Monomial(atoms, m.factors, m.output).build(m.output)

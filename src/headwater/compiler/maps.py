@@ -44,8 +44,8 @@ from headwater.rules.keyed import cells
 from headwater.rules.monoid import Monomial
 
 ONE = Num(1, INT)
-BASE = "base"
-"""How the names of maps begin that are kept from the inputs alone."""
+FIRST_ORDER = "first-order"
+"""The strategy of maps whose statements look up the inputs alone."""
 
 
 @dataclass
@@ -116,7 +116,7 @@ def map_of(
     reads = sorted(r for r in _inputs(term))
     ordering = tuple((f"k{i}", descending, last) for i, descending, last in order)
     described = (show(term), ",".join(by), ",".join(to), kind, str(ordering), str(extra))
-    stem = BASE if strategy == "first-order" else "m"
+    stem = "base" if strategy == FIRST_ORDER else "m"
     return Map(
         f"{stem}{digest(*described)}",
         term,
@@ -130,6 +130,7 @@ def map_of(
         tuple(reads),
         note,
         tuple(names),
+        FIRST_ORDER if strategy == FIRST_ORDER else "recursive",
     )
 
 

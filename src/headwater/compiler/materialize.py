@@ -21,8 +21,6 @@ from headwater.calculus.terms import (
     Term,
     Unbox,
     Var,
-    change_name,
-    substitute,
     variables,
 )
 from headwater.calculus.types import (
@@ -32,7 +30,7 @@ from headwater.calculus.types import (
 )
 from headwater.compiler.choose import Work
 from headwater.compiler.flow import Flow, Link, connected, links_of, parts_of, row_columns
-from headwater.compiler.maps import BASE, Relations, block_term, checked, map_of, output_of
+from headwater.compiler.maps import FIRST_ORDER, Relations, block_term, checked, map_of, output_of
 from headwater.compiler.program import (
     WEIGHT,
     Expand,
@@ -43,13 +41,10 @@ from headwater.compiler.program import (
     Version,
 )
 from headwater.compiler.together import Together, multiplied, untied
-from headwater.rules.changes import MOST_SETS, changes_of
+from headwater.rules.changes import MOST_SETS, Changed, changes_of
 from headwater.rules.failures import raises
 from headwater.rules.monoid import Monomial, summands
 from headwater.rules.normalize import normalize
-
-CHANGE = change_name("")
-
 
 RULES = 1
 """By which rules new views are planned. A view that was planned by earlier ones keeps to them, and so its maps:
@@ -134,18 +129,17 @@ class Materializer:
         names = frozenset(changed) & set(target.reads)
         key = target.name, names
         if key not in self._statements:
-            strategy = "first-order" if target.name.startswith(BASE) else "recursive"
             self._statements[key] = [
-                self._statement(target, sign, changed.monomial, strategy, changed.new)
+                self._statement(target, sign, changed, target.strategy)
                 for sign, m in self._monomials(target)
-                for changed in changes_of(m, names, self._one_by_one(m, names, strategy))
+                for changed in changes_of(m, names, self._one_by_one(m, names, target.strategy))
             ]
         return self._statements[key]
 
     def _one_by_one(self, m: Monomial, names: frozenset[str], strategy: str) -> bool:
         """Whether changes are taken one by one: always where only inputs are kept, as it asks for no other maps."""
         moving = sum(isinstance(s, Rel) and s.name in names for _, s in m.atoms)
-        return strategy == "first-order" or (self.rules >= 1 and moving > MOST_SETS)
+        return strategy == FIRST_ORDER or (self.rules >= 1 and moving > MOST_SETS)
 
     def _monomials(self, target: Map) -> list[tuple[int, Monomial]]:
         """What a map holds as a sum of monomials."""
@@ -155,17 +149,12 @@ class Materializer:
 
     def filling(self, target: Map) -> list[Statement]:
         """How a map is computed when it is new: of each monomial one atom is read whole, the rest is looked up."""
-        strategy = "first-order" if target.name.startswith(BASE) else "recursive"
         out = []
         for sign, m in self._monomials(target):
             names = [s.name if isinstance(s, Rel) else "" for _, s in m.atoms]
             place = next((i for i, n in enumerate(names) if n not in self.relations.static), 0)
-            atoms = [
-                (v, Rel(change_name(names[i]), s.type) if i == place and isinstance(s, Rel) else s)
-                for i, (v, s) in enumerate(m.atoms)
-            ]
-            changed = Monomial(tuple(atoms), m.factors, m.output)
-            out.append(self._statement(target, sign, changed, strategy))
+            whole = Changed(m, frozenset({m.atoms[place][0]}))
+            out.append(self._statement(target, sign, whole, target.strategy))
         return out
 
     def _is_static(self, m: Monomial) -> bool:
@@ -212,34 +201,28 @@ class Materializer:
         terms = self._monomials(target)
         if not names <= untied([m for _, m in terms]):
             return None
-        strategy = "first-order" if target.name.startswith(BASE) else "recursive"
         out = []
         for sign, m in terms:
             if not names.isdisjoint(s.name for _, s in m.atoms if isinstance(s, Rel)):
                 made = multiplied(m, names)
                 if made is None:
                     return None
-                statement = self._statement(target, sign, made.monomial, strategy)
+                changed = Changed(made.monomial, frozenset({made.monomial.atoms[0][0]}))
+                statement = self._statement(target, sign, changed, target.strategy)
                 out.append(Together(made.factors, made.row, statement))
         return out
 
     # --- statements -----------------------------------------------------------------------------------------
 
-    def _statement(
-        self,
-        target: Map,
-        sign: int,
-        m: Monomial,
-        strategy: str,
-        new: frozenset[Var] = frozenset(),
-    ) -> Statement:
-        m = checked(m)
-        changed = [(v, s) for v, s in m.atoms if _is_change(s)]
+    def _statement(self, target: Map, sign: int, of: Changed, strategy: str) -> Statement:
+        """The statement of one term of a change: from the rows of its first change through look-ups of the rest."""
+        m = checked(of.monomial)
         inner = [(v, s) for v, s in m.atoms if isinstance(s, Unbox)]
-        old = [v for v, s in m.atoms if not _is_change(s) and not isinstance(s, Unbox)]
-        rest = [v for v in old if v not in new]
+        changed = [(v, s) for v, s in m.atoms if v in of.change]
+        rest = [v for v, s in m.atoms if v not in of.change and not isinstance(s, Unbox)]
         sources = dict(m.atoms)
         (driver, drives), *others = changed
+        assert isinstance(drives, Rel)
         filters = [f.condition for f in m.factors if isinstance(f, Pred)]
         if (
             len(m.atoms) == 1
@@ -249,11 +232,12 @@ class Materializer:
         key, values = output_of(m.output)
         rings = [[*scale, *v] for v in values]
         waiting: list[tuple[list[Var], Version]] = [([v], "change") for v, _ in others]
-        if strategy == "recursive":
-            waiting += [([v], "new") for v in old if v in new]
-            waiting += [(block, "old") for block in connected(rest, filters)]
+        if strategy == FIRST_ORDER:
+            waiting += [([v], "new" if v in of.new else "old") for v in rest]
         else:
-            waiting += [([v], "new" if v in new else "old") for v in old]
+            waiting += [([v], "new") for v in rest if v in of.new]
+            old = [v for v in rest if v not in of.new]
+            waiting += [(block, "old") for block in connected(old, filters)]
 
         flow = Flow()
         flow.bind_row(driver)
@@ -304,7 +288,7 @@ class Materializer:
         given = [(n, f"{driver.name}.{n}") for n, _ in row_columns(driver)]
         return Statement(
             target,
-            _unchanged(drives),
+            drives.name,
             tuple((n, c) for n, c in given if c in read),
             tuple(flow.steps),
             columns,
@@ -338,14 +322,16 @@ class Materializer:
         places = [int(n[1:]) for n in names]
         changes: tuple[Statement, ...] = ()
         if version == "change":
-            term = substitute(part.term, {s: _old(s) for _, s in atoms})
-            into = map_of(term, places, None, "change", (), (), "", "change", self.relations)
+            into = map_of(part.term, places, None, "change", (), (), "", "change", self.relations)
         else:
             into = self.keep(part.term, places, strategy=strategy)
         if version != "old":
-            read = {s: Rel(change_name(_old(s).name), _old(s).type) for _, s in atoms}
-            made = summands(normalize(substitute(part.term, read)))
-            changes = tuple(self._statement(into, s, m, "first-order") for s, m in made)
+            changes = tuple(
+                self._statement(
+                    into, sign, Changed(m, frozenset(v for v, _ in m.atoms)), FIRST_ORDER
+                )
+                for sign, m in summands(normalize(part.term))
+            )
         probes = []
         for name in into.lookup:
             inner = next(i for i in by_inner if part.keys[i] == name)
@@ -443,17 +429,3 @@ def _columns_read(flow: Flow, outputs: Iterable[str]) -> set[str]:
                 used = step.scalar if hasattr(step, "scalar") else step.condition
                 read |= set(used.reads)
     return read
-
-
-def _is_change(source: Term) -> bool:
-    return isinstance(source, Rel) and source.name.startswith(CHANGE)
-
-
-def _unchanged(source: Term) -> str:
-    assert isinstance(source, Rel)
-    return source.name.removeprefix(CHANGE)
-
-
-def _old(source: Term) -> Rel:
-    assert isinstance(source, Rel)
-    return Rel(_unchanged(source), source.type)

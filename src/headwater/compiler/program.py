@@ -46,6 +46,8 @@ class Map:
     note: str = ""
     fields: tuple[str, ...] = ()
     """The names of the columns of the relation whose rows it holds, where it holds those."""
+    strategy: str = "recursive"
+    """Which maps its statements look up: `first-order` those of the inputs alone."""
 
     @property
     def columns(self) -> list[str]:

@@ -147,9 +147,15 @@ class Compiler:
             made = View(name, whole, row, strategy, None, rows)
         else:
             self.strategy = "first-order" if strategy == "first-order" else "recursive"
-            made = self._kept(name, whole, row, strategy, key)
+            read = substitute(term, {r: self._read(r, t) for r, t in known.items()})
+            made = replace(self._kept(name, read, row, strategy, key), term=whole)
         self.program.views[name] = made
         return made
+
+    def _read(self, view: Rel, term: Term) -> Term:
+        """What a view is read as: the relation of its answer where it has one, which is kept already; else its term."""
+        stratum = self.program.views[view.name].stratum
+        return term if stratum is None or self.maps.rules < 1 else Rel(stratum, view.type)
 
     def _kept(
         self, name: str, whole: Term, row: RecordType, strategy: str, key: Sequence[str]
@@ -165,7 +171,7 @@ class Compiler:
             term = opened(retyped(whole, read))
             without_order(term)
             if not has_box(type_of(term)):
-                return replace(self._incremental(name, term, row, strategy), term=whole)
+                return self._incremental(name, term, row, strategy)
             parts = nested_parts(self, name, term, key)
         except (NotShreddable, IllTyped, NotIncremental) as e:
             if shredded and isinstance(e, NotIncremental):

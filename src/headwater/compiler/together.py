@@ -20,7 +20,6 @@ from headwater.calculus.terms import (
     Rel,
     Term,
     Var,
-    change_name,
     fresh,
     replaced,
     variables,
@@ -41,7 +40,7 @@ class Together:
 
 
 class Product(NamedTuple):
-    """A monomial over the change of a product, the relations in it, and its row."""
+    """A monomial over a product of relations, which is its first atom; the relations, and the row of the product."""
 
     monomial: Monomial
     factors: tuple[str, ...]
@@ -85,7 +84,7 @@ def multiplied(m: Monomial, changed: Collection[str]) -> Product | None:
     }
     gone = {v for v, _ in chosen}
     names = tuple(s.name for _, s in chosen)
-    of = Rel(change_name("".join(f"×{n}" for n in names)), bag(row))
+    of = Rel("".join(f"×{n}" for n in names), bag(row))
     rest = [(v, replaced(s, columns)) for v, s in m.atoms if v not in gone]
     factors = tuple(replaced(f, columns) for f in m.factors)
     made = Monomial(((x, of), *rest), factors, replaced(m.output, columns))

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator
 from itertools import combinations
 from typing import NamedTuple
 
-from headwater.calculus.terms import Rel, Var, change_name
+from headwater.calculus.terms import Rel, Var
 from headwater.rules.monoid import Monomial
 
 MOST_SETS = 3
@@ -21,9 +21,10 @@ MOST_SETS = 3
 
 
 class Changed(NamedTuple):
-    """A monomial with changes in the place of some atoms, and the atoms that are read in the new version."""
+    """A monomial in which some atoms stand for their change, and some for their new version; the others are old."""
 
     monomial: Monomial
+    change: frozenset[Var]
     new: frozenset[Var] = frozenset()
 
 
@@ -32,16 +33,8 @@ def changes_of(m: Monomial, names: Collection[str], one_by_one: bool) -> Iterato
     moving = [v for v, s in m.atoms if isinstance(s, Rel) and s.name in names]
     if one_by_one:
         for i, v in enumerate(moving):
-            yield Changed(_with_changes(m, {v}), frozenset(moving[:i]))
+            yield Changed(m, frozenset({v}), frozenset(moving[:i]))
         return
     for count in range(1, len(moving) + 1):
         for chosen in combinations(moving, count):
-            yield Changed(_with_changes(m, chosen))
-
-
-def _with_changes(m: Monomial, chosen: Collection[Var]) -> Monomial:
-    atoms = [
-        (v, Rel(change_name(s.name), s.type) if v in chosen and isinstance(s, Rel) else s)
-        for v, s in m.atoms
-    ]
-    return Monomial(tuple(atoms), m.factors, m.output)
+            yield Changed(m, frozenset(chosen))
