@@ -31,6 +31,7 @@ from headwater.calculus.terms import (
 from headwater.calculus.text import show
 from headwater.calculus.types import DOUBLE, INT, REAL, MapType, RecordType, bag, has_box
 from headwater.calculus.windows import Window
+from headwater.compiler.choose import Data
 from headwater.compiler.maps import map_of
 from headwater.compiler.materialize import RULES
 from headwater.compiler.program import Map
@@ -220,7 +221,7 @@ class Catalog:
                     compiler.program.maps[kept.name] = kept
         return compiler
 
-    def chosen_again(self, read: Callable[[str, dict[str, MapType]], Term]) -> Catalog:
+    def chosen_again(self, read: Callable[[str, dict[str, MapType]], Term], data: Data) -> Catalog:
         """The same views, with the strategies that are taken for them now, each beside those before it.
 
         Sums of doubles that were rounded are so no more: `read` reads the text of a view again.
@@ -234,7 +235,7 @@ class Catalog:
                 if type_of(again) == type_of(term):
                     term, view = again, replace(view, term=text_of(again))
             if view.strategy == "auto":
-                compiler, kept, why = compiler.choose(view.name, term, view.key)
+                compiler, kept, why = compiler.choose(view.name, term, view.key, data)
                 stored = compiler.program.views[view.name].stored
                 view = replace(view, kept=kept, why=why, stored=stored, rules=RULES)
             else:

@@ -313,7 +313,7 @@ class Database(Writable):
         self._register(made)
         try:
             if strategy == "auto":
-                compiler, kept, why = known.compiler.choose(name, term, keys)
+                compiler, kept, why = known.compiler.choose(name, term, keys, self._sampled())
             else:
                 compiler = known.compiler.asked_for(name, term, strategy, keys)
                 kept, why = strategy, "as was asked for"
@@ -397,7 +397,9 @@ class Database(Writable):
         self.verify()
 
     def _rebuild(self, note: str) -> None:
-        catalog = self.catalog.chosen_again(lambda q, known: read_query(q, known, self.ask)[2])
+        catalog = self.catalog.chosen_again(
+            lambda q, known: read_query(q, known, self.ask)[2], self._sampled()
+        )
         compiler = catalog.compiled()
         sources = {m.name for s in catalog.sources.values() for m in s.all_maps}
         with self._commit(note, (catalog, compiler)) as commit:

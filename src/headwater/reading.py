@@ -36,6 +36,7 @@ from headwater.engine.documents import (
     touched_documents,
 )
 from headwater.engine.recompute import by_interpreter, by_spark
+from headwater.engine.sampled import Sampled
 from headwater.engine.session import Session, local_frame, telling
 from headwater.engine.spec import spec_of
 from headwater.engine.types import arrow_type
@@ -145,6 +146,12 @@ class Readable:
     def _reading(self, snapshot: Snapshot, at: Defined) -> Working:
         refs = {n: refs for n, (_, refs) in snapshot.version.maps.items()}
         return Working(at.compiler.program.maps, refs, snapshot.runs)
+
+    def _sampled(self) -> Sampled:
+        """What is known of the rows of sources now."""
+        known = self._defined
+        working = self._reading(self._snapshot(known.version), known)
+        return Sampled(known.compiler.program.maps.values(), working)
 
     def _view_at(self, at: Defined, name: str, version: int) -> View:
         found = at.compiler.program.views.get(at.catalog.named(name))
@@ -502,7 +509,7 @@ class Readable:
         schemas = known.catalog.schemas()
         text, language, term = read_query(query, schemas, self.ask)
         try:
-            compiler, kept, why = known.compiler.choose(ASKED, term)
+            compiler, kept, why = known.compiler.choose(ASKED, term, data=self._sampled())
         except NotIncremental as e:
             raise placed(e, text, schemas) if language == "sql" else e from None
         return explain_can(known.compiler, compiler, ASKED, kept, why)

@@ -31,7 +31,7 @@ from headwater.calculus.types import (
 )
 from headwater.compiler.alpha import canonical, digest
 from headwater.compiler.answering import Answering, summed
-from headwater.compiler.choose import MOST_STATEMENTS, TooMuchWork, Work
+from headwater.compiler.choose import MOST_STATEMENTS, Data, TooMuchWork, Work
 from headwater.compiler.maps import Relations, key_fields
 from headwater.compiler.materialize import RULES, Materializer
 from headwater.compiler.nesting import nested_parts
@@ -84,17 +84,21 @@ class Compiler:
         made.maps = self.maps.copy(made.program, made.relations)
         return made
 
-    def choose(self, name: str, term: Term, key: Sequence[str] = ()) -> tuple[Compiler, str, str]:
+    def choose(
+        self, name: str, term: Term, key: Sequence[str] = (), data: Data | None = None
+    ) -> tuple[Compiler, str, str]:
         """A copy with a view added by the strategy with less work, which it is, and why."""
-        first, most = self._trial(name, term, "first-order", key, Work())
+        first, most = self._trial(name, term, "first-order", key, Work(data=data))
         try:
-            limited = Work(most, MOST_STATEMENTS)
+            limited = Work(most, MOST_STATEMENTS, data)
             chosen, rows = self._trial(name, term, "recursive", key, limited)
         except TooMuchWork:
             best, chosen, said = "first-order", first, "more"
         else:  # as much work at most, and less to look up
-            best, said = "recursive", str(rows)
-        why = f"rows made by one changed row of each input: recursive {said}, first-order {most}"
+            best, said = "recursive", f"{rows:,.0f}"
+        why = (
+            f"rows made by one changed row of each input: recursive {said}, first-order {most:,.0f}"
+        )
         return chosen, best, f"{best}: {why}"
 
     def asked_for(self, name: str, term: Term, strategy: str, key: Sequence[str]) -> Compiler:
@@ -110,7 +114,7 @@ class Compiler:
 
     def _trial(
         self, name: str, term: Term, strategy: str, key: Sequence[str], work: Work
-    ) -> tuple[Compiler, int]:
+    ) -> tuple[Compiler, float]:
         """A copy with a view added, and the work of its maps; `TooMuchWork` if that is more than allowed."""
         made = self.fork()
         made.maps.work = work
