@@ -59,7 +59,7 @@ def test_a_rebuild_chooses_by_what_is_there_by_then(tmp_path: Path) -> None:
         few = many % 100
         db.apply(
             {
-                "a": pa.table({"k": few, "g": few % 5, "v": few}),
+                "a": pa.table({"k": few, "g": few % 5, "v": many}),
                 "b": pa.table({"k": few, "h": many % 99}),
                 "c": pa.table({"h": few, "z": many}),
             }
