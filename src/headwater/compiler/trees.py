@@ -167,6 +167,20 @@ def cast_tree(source: KeyType, target: KeyType, tree: Tree) -> Tree:
     return ["cast", str(target), tree] if _castable(source.name, target.name) else None
 
 
+def try_cast_tree(source: KeyType, target: KeyType, tree: Tree) -> Tree:
+    """A cast that is NULL where text is surely of another form; of other values what fails is left to Spark."""
+    made = cast_tree(source, target, tree)
+    if source != ty.STRING or made is None or made[0] == "literal":
+        return made
+    return _tried(made, tree)
+
+
+def _tried(made: Tree, tree: Tree) -> Tree:
+    """The cast of a tree, which may have a change of its zone around it, as one that is tried."""
+    name, shown, inner = made
+    return ["try_cast", shown, tree] if inner is tree else [name, shown, _tried(inner, tree)]
+
+
 def _castable(a: str, b: str) -> bool:
     """Whether there is a cast between two kinds of values; the digits of a float are Java's."""
     if (a == "float" and b in ("decimal", "string")) or (

@@ -5,6 +5,7 @@ What such pairs give cancels in the end, but a failure among them would be raise
 
     a / b           becomes   case b = 0 then NULL else a / b,   and [b = 0] is counted beside
     py_present(a)   becomes   a,                                 and [a is null] is counted beside
+    cast(a, t)      becomes   try_cast(a, t),                    and [a is not null, and that is] is counted beside
 
 wherever rows are joined. The count is linear like everything else, what is transient cancels in it as well, and a
 row that fails for good leaves it above zero. A guard guards: what stands behind `case`, `and`, `or` or `coalesce`
@@ -13,18 +14,31 @@ fails only where it is evaluated, and filters that cannot fail come first.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from headwater.calculus.check import type_of
 from headwater.calculus.terms import Call, Const, Num, Pred, Record, Sng, Term, children, rebuild
-from headwater.calculus.types import BOOLEAN, INT, is_key
+from headwater.calculus.types import (
+    BINARY,
+    BOOLEAN,
+    INT,
+    INTEGRAL,
+    STRING,
+    Base,
+    Type,
+    is_key,
+    is_numeric,
+)
 from headwater.rules.monoid import Monomial
 
 DIVIDING = ("/", "%", "div", "py_floordiv", "py_mod")
 FALSE = Const(False, BOOLEAN)
 DIVIDES, EMPTY = "rows that divide by zero", "rows with the min or max of nothing"
-KINDS = (DIVIDES, EMPTY)
+CASTS = "rows with a value that has no form in the type it is cast to"
+KINDS = (DIVIDES, EMPTY, CASTS)
 """What may go wrong; each is counted by itself, so that the error says what it was."""
+DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
 
 
 def may_fail(m: Monomial) -> bool:
@@ -80,6 +94,10 @@ def fails(term: Term, kind: str = DIVIDES) -> Term | None:
             return _any([fails(a, kind), fails(b, kind), zero])
         case Call("py_present", (a, *_)) if kind == EMPTY:
             return _any([fails(a, kind), Call("is_null", (_lenient(a),))])
+        case Call("cast", (a,), t) if kind == CASTS and _may_not_fit(a, t):
+            given, made = _lenient(a), _lenient(term)
+            lost = Call("and", (Call("is_not_null", (given,)), Call("is_null", (made,))))
+            return _any([fails(a, kind), lost])
         case _:
             return _any([fails(c, kind) for c in children(term)])
 
@@ -119,6 +137,24 @@ def _is_zero(divisor: Term) -> Term | None:
     return Call("=", (_lenient(divisor), Const(zero, t)))
 
 
+def _may_not_fit(term: Term, target: Type | None) -> bool:
+    """Whether a cast may fail: of text, and to a number with fewer digits before its point."""
+    source = type_of(term)
+    if not (isinstance(source, Base) and isinstance(target, Base)):
+        return False
+    if source == STRING:
+        return target not in (STRING, BINARY)
+    if not (is_numeric(source) and is_numeric(target)):
+        return False
+    rounded = source.scale > target.scale  # 99.9 has two digits, and three without its place
+    return _digits(source) + rounded > _digits(target) - (target.name in INTEGRAL)
+
+
+def _digits(t: Base) -> float:
+    """How many digits a number may have before its point; of the last one an integer has not all."""
+    return t.precision - t.scale if t.name == "decimal" else DIGITS.get(t.name, math.inf)
+
+
 def _any(tests: list[Term | None]) -> Term | None:
     found = tuple(dict.fromkeys(t for t in tests if t is not None))
     if len(found) < 2:
@@ -135,4 +171,6 @@ def _lenient(term: Term) -> Term:
                 return Call("case", (zero, Const(None, type_of(term)), term))
         case Call("py_present", (a, *_)):
             return a
+        case Call("cast", (a,), t) if _may_not_fit(a, t):
+            return Call("try_cast", (a,), t)
     return term
