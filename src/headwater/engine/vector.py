@@ -224,9 +224,10 @@ OPEN: dict[str, Callable[[Column], Column]] = {
 }
 """Where the next operand decides."""
 
-HARMLESS = frozenset(
-    "column literal field = <> < <= > >= <=> and or not is_null is_not_null coalesce case".split()
-)
+HARMLESS = {
+    *("column", "literal", "field", "=", "<>", "<", "<=", ">", ">=", "<=>"),
+    *("and", "or", "not", "is_null", "is_not_null", "coalesce", "case"),
+}
 """Nodes that have a value for every row, so that no row has to be left out."""
 
 
@@ -264,6 +265,12 @@ def _one_row(_: pa.DataType, rows: Column, value: Column) -> Column:
     return value
 
 
+def _present(_: pa.DataType, a: Column) -> Column:
+    if pc.any(pc.is_null(a)).as_py():
+        raise ArrowCannot("the min or max of nothing")
+    return a
+
+
 def _record(t: pa.DataType | None, *parts: Column) -> Column:
     if t is None:
         raise ArrowCannot("a record with a label in it has no type of Arrow")
@@ -290,6 +297,7 @@ NODES: dict[str, Callable[..., Column]] = {
     "is_not_null": lambda _, a: pc.is_valid(a),
     "coalesce": lambda _, *a: pc.coalesce(*a),
     "one_row": _one_row,
+    "py_present": _present,
     "+": _arithmetic("add"),
     "-": _arithmetic("subtract"),
     "*": _arithmetic("multiply"),

@@ -15,11 +15,30 @@ fails only where it is evaluated, and filters that cannot fail come first.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from headwater.calculus.check import type_of
-from headwater.calculus.terms import Call, Const, Num, Pred, Record, Sng, Term, children, rebuild
+from headwater.calculus.terms import (
+    Add,
+    Answer,
+    Box,
+    Call,
+    Const,
+    Each,
+    For,
+    Let,
+    Not,
+    Num,
+    Pred,
+    Rel,
+    Term,
+    Times,
+    children,
+    rebuild,
+    subterms,
+)
 from headwater.calculus.types import (
+    BIGINT,
     BINARY,
     BOOLEAN,
     INT,
@@ -30,10 +49,11 @@ from headwater.calculus.types import (
     is_key,
     is_numeric,
 )
-from headwater.rules.monoid import Monomial
+from headwater.rules.monoid import Monomial, summands
+from headwater.rules.normalize import normalize
 
 DIVIDING = ("/", "%", "div", "py_floordiv", "py_mod")
-FALSE = Const(False, BOOLEAN)
+ONE, FALSE = Num(1, INT), Const(False, BOOLEAN)
 DIVIDES, EMPTY = "rows that divide by zero", "rows with the min or max of nothing"
 CASTS = "rows with a value that has no form in the type it is cast to"
 KINDS = (DIVIDES, EMPTY, CASTS)
@@ -48,32 +68,65 @@ def may_fail(m: Monomial) -> bool:
 
 def raises(term: Term) -> bool:
     """Whether evaluating a term may fail."""
-    return any(fails(term, kind) is not None for kind in KINDS)
+    return any(map(_is_risky, _evaluated(term)))
+
+
+def hides(term: Term) -> bool:
+    """Whether something may fail inside of the subqueries of a term, which are rows that are joined as well."""
+    return any(raises(q) for t in _evaluated(term) for q in _subqueries(t))
 
 
 def lenient(m: Monomial) -> Monomial:
     """The monomial with NULL where something fails."""
-    return Monomial(m.atoms, tuple(map(_lenient, m.factors)), _lenient(m.output))
+    return Monomial(m.atoms, tuple(map(forgiving, m.factors)), forgiving(m.output))
 
 
 def failing(m: Monomial, kind: str) -> list[Monomial]:
     """How many rows fail in a way: those that pass the filters before the one that fails, or all of them."""
     out = []
-    passed: list[Term] = []
-    for f in sorted(m.factors, key=raises):
-        test = fails(f, kind)
-        if test is not None:
-            out.append(_counted(m, [*passed, Pred(test)]))
-        passed.append(_lenient(f))
-    test = fails(m.output, kind)
-    if test is not None:
-        out.append(_counted(m, [*passed, Pred(test)]))
+    passed: tuple[Term, ...] = ()
+    for f in (*sorted(m.factors, key=raises), m.output):
+        for n in _inside(f, kind):
+            out.append(Monomial((*m.atoms, *n.atoms), (*passed, *n.factors), ONE))
+        if isinstance(f, Pred | Not):
+            passed = (*passed, forgiving(f))
     return out
 
 
-def _counted(m: Monomial, factors: list[Term]) -> Monomial:
-    conditions = tuple(f for f in factors if isinstance(f, Pred))
-    return Monomial(m.atoms, conditions, Sng(Record(()), Record((("r0", Num(1, INT)),))))
+def _inside(factor: Term, kind: str) -> list[Monomial]:
+    """How often a factor fails for one row; of ¬q the rows that are looked for."""
+    if isinstance(factor, Not):
+        return faults(factor.term, kind)
+    test = fails(factor, kind)
+    return [] if test is None else [Monomial((), (Pred(test),), ONE)]
+
+
+def faults(query: Term, kind: str) -> list[Monomial]:
+    """How many rows of a query fail."""
+    return [f for _, m in summands(normalize(query)) for f in failing(m, kind)]
+
+
+def _subqueries(term: Term) -> list[Term]:
+    """The queries whose rows a factor or scalar looks for or adds up."""
+    match term:
+        case Not(q):
+            return [q]
+        case Let(_, q, _) | Box(q) | Answer(_, _, q) if is_key(type_of(term)):
+            rows = any(isinstance(t, For | Rel) for t in subterms(q))
+            return [q] if rows and not is_key(type_of(q)) else []
+    return []
+
+
+def _evaluated(term: Term) -> Iterator[Term]:
+    """A term and its parts; not groups and their answers, which fail by themselves."""
+    yield term
+    if not _is_answer(term):
+        for c in children(term):
+            yield from _evaluated(c)
+
+
+def _is_answer(term: Term) -> bool:
+    return isinstance(term, Each) or (isinstance(term, Let) and not is_key(type_of(term)))
 
 
 def fails(term: Term, kind: str = DIVIDES) -> Term | None:
@@ -90,16 +143,40 @@ def fails(term: Term, kind: str = DIVIDES) -> Term | None:
         case Call(name, (a, b)) if name in DIVIDING and kind == DIVIDES:
             zero = _is_zero(b)
             if zero is not None and not isinstance(a, Const):  # NULL divided by anything is NULL
-                zero = Call("and", (Call("is_not_null", (_lenient(a),)), zero))
+                zero = Call("and", (Call("is_not_null", (forgiving(a),)), zero))
             return _any([fails(a, kind), fails(b, kind), zero])
         case Call("py_present", (a, *_)) if kind == EMPTY:
-            return _any([fails(a, kind), Call("is_null", (_lenient(a),))])
+            return _any([fails(a, kind), Call("is_null", (forgiving(a),))])
         case Call("cast", (a,), t) if kind == CASTS and _may_not_fit(a, t):
-            given, made = _lenient(a), _lenient(term)
+            given, made = forgiving(a), forgiving(term)
             lost = Call("and", (Call("is_not_null", (given,)), Call("is_null", (made,))))
             return _any([fails(a, kind), lost])
+        case Times(factors):
+            ordered = sorted(factors, key=lambda f: (not isinstance(f, Pred), raises(f)))
+            return _fails_until(ordered, _ends_product, kind)
+        case Let(v, q, body) if _subqueries(term):
+            inner = fails(body, kind)
+            shown = None if inner is None else Let(v, forgiving(q), inner)
+            return _any([_some(faults(q, kind)), shown])
+        case Not(q) | Box(q) | Answer(_, _, q) if _subqueries(term):
+            return _some(faults(q, kind))
+        case _ if _is_answer(term):
+            return None
         case _:
             return _any([fails(c, kind) for c in children(term)])
+
+
+def _some(counts: list[Monomial]) -> Term | None:
+    """Whether one of some counts is above zero."""
+    if not counts:
+        return None
+    terms = tuple(m.build(ONE) for m in counts)
+    whole = terms[0] if len(terms) == 1 else Add(terms)
+    return Call(">", (Box(whole), Const(0, BIGINT)))
+
+
+def _ends_product(factor: Term) -> Term:
+    return Call("not", (factor.condition,)) if isinstance(factor, Pred) else FALSE
 
 
 def _fails_case(args: list[Term], kind: str) -> Term | None:
@@ -110,7 +187,7 @@ def _fails_case(args: list[Term], kind: str) -> Term | None:
     inner, later = fails(value, kind), _fails_case(rest, kind) if rest else None
     if inner is None and later is None:
         return fails(condition, kind)
-    chosen = Call("case", (_lenient(condition), inner or FALSE, later or FALSE))
+    chosen = Call("case", (forgiving(condition), inner or FALSE, later or FALSE))
     return _any([fails(condition, kind), chosen])
 
 
@@ -120,7 +197,8 @@ def _fails_until(args: list[Term], ends: Callable[[Term], Term], kind: str) -> T
     later = _fails_until(rest, ends, kind) if rest else None
     if later is None:
         return fails(first, kind)
-    return _any([fails(first, kind), Call("case", (ends(_lenient(first)), FALSE, later))])
+    end = ends(forgiving(first))
+    return _any([fails(first, kind), later if end == FALSE else Call("case", (end, FALSE, later))])
 
 
 def _is_zero(divisor: Term) -> Term | None:
@@ -134,7 +212,7 @@ def _is_zero(divisor: Term) -> Term | None:
     t = type_of(divisor)
     assert is_key(t)
     zero = 0.0 if getattr(t, "name", "") in ("float", "double") else 0
-    return Call("=", (_lenient(divisor), Const(zero, t)))
+    return Call("=", (forgiving(divisor), Const(zero, t)))
 
 
 def _may_not_fit(term: Term, target: Type | None) -> bool:
@@ -162,8 +240,21 @@ def _any(tests: list[Term | None]) -> Term | None:
     return Call("or", found)
 
 
-def _lenient(term: Term) -> Term:
-    term = rebuild(term, tuple(_lenient(c) for c in children(term)))
+def _is_risky(term: Term) -> bool:
+    match term:
+        case Call(name, (_, b)) if name in DIVIDING:
+            return _is_zero(b) is not None
+        case Call("cast", (a,), t):
+            return _may_not_fit(a, t)
+        case _:
+            return isinstance(term, Call) and term.function == "py_present"
+
+
+def forgiving(term: Term) -> Term:
+    """The term with NULL where something fails; groups and their answers stay."""
+    if _is_answer(term):
+        return term
+    term = rebuild(term, tuple(forgiving(c) for c in children(term)))
     match term:
         case Call(name, (_, b)) if name in DIVIDING:
             zero = _is_zero(b)
