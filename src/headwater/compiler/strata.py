@@ -22,6 +22,7 @@ from headwater.calculus.terms import (
     Term,
     relations,
     substitute,
+    subterms,
 )
 from headwater.calculus.text import show
 from headwater.calculus.types import (
@@ -43,7 +44,7 @@ from headwater.compiler.nesting import nested_parts
 from headwater.compiler.program import Map, Program, View
 from headwater.errors import IllTyped, NotIncremental, NotShreddable, not_too_deep
 from headwater.rules.disjunctions import joins
-from headwater.rules.failures import KINDS, failing, forgiving, hides, lenient, may_fail
+from headwater.rules.failures import KINDS, failing, forgiving, hides, is_risky, lenient, may_fail
 from headwater.rules.grouping import groups_again
 from headwater.rules.monoid import Monomial, summands
 from headwater.rules.normalize import normalize
@@ -191,12 +192,13 @@ class Compiler:
 
     def checked(self, term: Term) -> Term:
         """The term with NULL where something fails inside of a subquery, which is counted for the rows that ask."""
-        if not hides(term):
+        whole = normalize(term) if any(map(is_risky, subterms(term))) else term
+        if not hides(whole):
             return term
-        parts = [m for _, m in summands(normalize(term))]
+        parts = [m for _, m in summands(whole)]
         for way in KINDS:
             self._check(way, [f for m in parts for f in failing(m, way)])
-        return forgiving(term)
+        return forgiving(whole)
 
     def _check(self, way: str, counts: Sequence[Monomial]) -> None:
         """A count of rows that must be zero after every increment."""

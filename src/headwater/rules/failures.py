@@ -3,9 +3,9 @@
 While several inputs change, a delta pairs rows that are never there together: a new row with an old total of zero.
 What such pairs give cancels in the end, but a failure among them would be raised at once. So
 
-    a / b           becomes   case b = 0 then NULL else a / b,   and [b = 0] is counted beside
-    py_present(a)   becomes   a,                                 and [a is null] is counted beside
-    cast(a, t)      becomes   try_cast(a, t),                    and [a is not null, and that is] is counted beside
+    a / b           becomes   a / nullif(b, 0),   and [b = 0] is counted beside
+    py_present(a)   becomes   a,                  and [a is null] is counted beside
+    cast(a, t)      becomes   try_cast(a, t),     and [a is not null, and that is] is counted beside
 
 wherever rows are joined. The count is linear like everything else, what is transient cancels in it as well, and a
 row that fails for good leaves it above zero. A guard guards: what stands behind `case`, `and`, `or` or `coalesce`
@@ -41,6 +41,8 @@ from headwater.calculus.types import (
     BIGINT,
     BINARY,
     BOOLEAN,
+    DOUBLE,
+    FLOAT,
     INT,
     INTEGRAL,
     STRING,
@@ -68,7 +70,7 @@ def may_fail(m: Monomial) -> bool:
 
 def raises(term: Term) -> bool:
     """Whether evaluating a term may fail."""
-    return any(map(_is_risky, _evaluated(term)))
+    return any(map(is_risky, _evaluated(term)))
 
 
 def hides(term: Term) -> bool:
@@ -209,10 +211,13 @@ def _is_zero(divisor: Term) -> Term | None:
             return None
         case Call("cast", (inner,), _) if _is_zero(inner) is None:
             return None
+    return Call("=", (forgiving(divisor), _zero(divisor)))
+
+
+def _zero(divisor: Term) -> Const:
     t = type_of(divisor)
     assert is_key(t)
-    zero = 0.0 if getattr(t, "name", "") in ("float", "double") else 0
-    return Call("=", (forgiving(divisor), Const(zero, t)))
+    return Const(0.0 if t in (FLOAT, DOUBLE) else 0, t)
 
 
 def _may_not_fit(term: Term, target: Type | None) -> bool:
@@ -240,7 +245,8 @@ def _any(tests: list[Term | None]) -> Term | None:
     return Call("or", found)
 
 
-def _is_risky(term: Term) -> bool:
+def is_risky(term: Term) -> bool:
+    """Whether a term is a call that may fail by itself."""
     match term:
         case Call(name, (_, b)) if name in DIVIDING:
             return _is_zero(b) is not None
@@ -256,10 +262,8 @@ def forgiving(term: Term) -> Term:
         return term
     term = rebuild(term, tuple(forgiving(c) for c in children(term)))
     match term:
-        case Call(name, (_, b)) if name in DIVIDING:
-            zero = _is_zero(b)
-            if zero is not None:
-                return Call("case", (zero, Const(None, type_of(term)), term))
+        case Call(name, (a, b)) if name in DIVIDING and _is_zero(b) is not None:
+            return Call(name, (a, Call("nullif", (b, _zero(b)))), term.returns)
         case Call("py_present", (a, *_)):
             return a
         case Call("cast", (a,), t) if _may_not_fit(a, t):
