@@ -1,8 +1,9 @@
 """Random nested sources, and random comprehensions over them.
 
 Everything is drawn with `pick`, where 0 is the simplest choice. Types are three: a scalar by its kind, a record and a
-bag. A query is the text of a Python function; what it is drawn from never fails in Python (no order of what may be None,
-no extreme without a default), so the function on lists says what a view must be. `Features` turns parts of it on.
+bag. A query is the text of a Python function; what it is drawn from never fails in Python (no order of what may be None;
+divisions, `int` of text and extremes of what may be empty stand behind a guard), so the function on lists says what a view
+must be. `Features` turns parts of it on.
 
 Sources have small domains, so that rows and bags are equal often: two equal inner bags of different owners are two.
 """
@@ -61,7 +62,7 @@ DDL = {
 }
 POOLS: dict[str, tuple[Any, ...]] = {
     "int": (0, 1, 2),
-    "str": ("x", "y", ""),
+    "str": ("x", "y", "", "1"),
     "opt": (None, 0, 1),
     "bool": (True, False),
     "dec": (Decimal("0.50"), Decimal("1.00"), Decimal("-1.25")),
@@ -565,7 +566,8 @@ class Queries:
             return f"({one} if {self.condition(names, depth - 1)} else {other})"
         if found and t.kind == "int":
             one, other = self.choose(found), self.choose(found)
-            return str(self.choose((f"{one} + 1", f"{one} + {other}", f"-{one}", "1")))
+            forms = (f"{one} + 1", f"{one} + {other}", f"-{one}", "1", *guarded(one, other))
+            return str(self.choose(forms))
         if found and t.kind == "str" and which < 7:
             return f"{self.choose(found)} + 'z'"
         if depth > 0 and t.kind in ("opt", "str") and which in (4, 5):
@@ -584,6 +586,9 @@ class Queries:
             return f"len([1 {clauses}])"
         clauses, inside = self.clauses(names, 1)
         x = self.scalar(inside, t, 0)
+        if t.kind == "int" and self.pick(6) == 5:
+            found = self.choose((f"any(True {clauses})", f"len([1 {clauses}]) > 0"))
+            return f"({self.choose(('min', 'max'))}({x} {clauses}) if {found} else 0)"
         if t.kind == "int" and self.pick(3) == 2:
             return f"{self.choose(('min', 'max'))}(({x} {clauses}), default=0)"
         return f"sum(({x} {clauses}){STARTS[t.kind]})"
@@ -653,13 +658,25 @@ class Queries:
             case "int":
                 forms = [f"{e} > 0", f"{e} != 1", f"{e} in (1, 2)"]
                 forms += [f"{e} {op} {self.choose(others)}" for op in ("<", "!=") if others]
+                of = self.choose(others) if others else "2"
+                forms += [f"({e} != 0 and {of} // {e} == 1)", f"({e} == 0 or {of} % {e} == 0)"]
             case "str":
                 forms = [f"{e} == 'x'", f"{e} < 'y'"]
+                forms += [f"({e} == '1' and int({e}) > 0)", f"({e} != '1' or int({e}) > 1)"]
                 forms += [f"{e} == {self.choose(others)}"] if others else []
             case _:
                 forms = [f"{e} < {CONSTANTS[t.kind]}", f"{e} == {CONSTANTS[t.kind]}"]
                 forms += [f"{e} <= {self.choose(others)}"] if others else []
         return str(self.choose(forms))
+
+
+def guarded(one: str, other: str) -> tuple[str, ...]:
+    """Numbers that would fail without their guard."""
+    return (
+        f"({one} // {other} if {other} != 0 else 0)",
+        f"({one} % {other} if {other} > 0 else 7)",
+        f"(0 if {other} == 0 else -{one} // {other})",
+    )
 
 
 STARTS = {"int": "", "dec": ', Decimal("0.00")', "dbl": ", 0.0"}

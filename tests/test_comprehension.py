@@ -494,7 +494,7 @@ REFUSED: list[Refusal] = [
     ("[max(1, 2, default=3)]", T, "max(1, 2, default=3)", "one collection"),
     ("[len(x.k) for x in R]", T, "len(x.k)", "not a collection"),
     ("[len(x.pair) for x in R]", T, "len(x.pair)", "a tuple is not"),
-    ("[int(x.s) for x in R]", T, "int(x.s)", "converts numbers"),
+    ("[float(x.s) for x in R]", T, "float(x.s)", "converts numbers"),
     ("[x.s.startswith(x.k) for x in R]", T, "x.s.startswith(x.k)", "string, bigint"),
     ("[initial(x.s, 1) for x in R]", T, "initial(x.s, 1)", "does not take 2"),
     ("[initial(x.orders) for x in R]", T, "x.orders", "a scalar is wanted"),

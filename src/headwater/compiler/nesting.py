@@ -58,7 +58,7 @@ def nested_parts(compiler: Compiler, name: str, term: Term, key: Sequence[str]) 
 
 
 def _kept(compiler: Compiler, term: Term, lookup: Sequence[int], note: str) -> Map:
-    linear = compiler.subqueries.cut(canonical(term))
+    linear = compiler.subqueries.cut(compiler.checked(canonical(term)))
     rows = summed(compiler.monomials(linear), type_of(linear))
     return compiler.maps.keep(rows, lookup, strategy=compiler.strategy, note=note)
 

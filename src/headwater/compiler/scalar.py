@@ -43,7 +43,16 @@ from headwater.calculus.terms import (
 )
 from headwater.calculus.types import Base, KeyType, RecordType, Type
 from headwater.compiler.constants import column_name, literal, spark_type, text, tree_value
-from headwater.compiler.trees import TREES, Tree, Types, cast_tree, integral, is_a, like_tree
+from headwater.compiler.trees import (
+    TREES,
+    Tree,
+    Types,
+    cast_tree,
+    integral,
+    is_a,
+    like_tree,
+    try_cast_tree,
+)
 from headwater.errors import NotIncremental
 
 __all__ = ["SQL", "TREES", "Scalar", "from_json", "literal", "scalar", "spark_type", "to_json"]
@@ -210,7 +219,6 @@ SQL: dict[str, tuple[Operands, Writing]] = {
     "is_not_null": (_own, _form("({} IS NOT NULL)")),
     "case": (lambda types, r: (ty.BOOLEAN, r) * (len(types) // 2) + (r,), _case),
     "like": (_takes(ty.STRING), _infix("LIKE")),
-    "try_cast": (_own, lambda r, a: f"TRY_CAST({a} AS {spark_type(r)})"),
     "one_row": (
         lambda types, r: (ty.BIGINT, r),
         _form("if({} > 1, raise_error('a scalar subquery gave more than one row'), {})"),
@@ -220,7 +228,7 @@ SQL: dict[str, tuple[Operands, Writing]] = {
     "py_strip": (_takes(ty.STRING), _form(f"trim(BOTH {text(_SPACES)} FROM {{}})")),
     "py_present": (lambda types, _: types[:1], _form(_PRESENT)),
 }
-"""How a function is written, after its operands have been cast; `cast` and `nullif` are the writer's."""
+"""How a function is written, after its operands have been cast; `cast`, `try_cast` and `nullif` are the writer's."""
 
 
 def _apart(sql: str) -> str:
@@ -253,6 +261,10 @@ class _Part:
             return self
         sql = f"CAST({self.sql} AS {spark_type(t)})"
         return _Part(sql, t, cast_tree(self.type, t, self.tree))
+
+    def try_cast(self, t: KeyType) -> _Part:
+        sql = f"TRY_CAST({self.sql} AS {spark_type(t)})"
+        return _Part(sql, t, try_cast_tree(self.type, t, self.tree))
 
 
 def _refused(term: Term, why: str) -> NotIncremental:
@@ -324,6 +336,8 @@ class _Writer:
         parts = [self.write(_plain_pattern(a) if name == "like" else a) for a in term.args]
         if name == "cast":
             return parts[0].cast(r)
+        if name == "try_cast":
+            return parts[0].try_cast(r)
         if name.startswith(SPARK_TEXT):
             sql = name.removeprefix(SPARK_TEXT).format(*(_apart(p.sql) for p in parts))
             known = name == CARDINALITY and parts[0].tree is not None

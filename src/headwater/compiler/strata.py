@@ -15,16 +15,19 @@ from headwater.calculus.check import type_of
 from headwater.calculus.terms import (
     Each,
     Let,
+    Num,
+    Record,
     Rel,
+    Sng,
     Term,
     relations,
     substitute,
+    subterms,
 )
 from headwater.calculus.text import show
 from headwater.calculus.types import (
     INT,
     MapType,
-    ProductType,
     RecordType,
     bag,
     has_box,
@@ -38,9 +41,10 @@ from headwater.compiler.nesting import nested_parts
 from headwater.compiler.program import Map, Program, View
 from headwater.errors import IllTyped, NotIncremental, NotShreddable, not_too_deep
 from headwater.rules.disjunctions import joins
-from headwater.rules.failures import KINDS, failing, lenient, may_fail
+from headwater.rules.failures import KINDS, failing, forgiving, hides, is_risky, lenient, may_fail
 from headwater.rules.grouping import groups_again
-from headwater.rules.monoid import Monomial
+from headwater.rules.monoid import Monomial, summands
+from headwater.rules.normalize import normalize
 from headwater.rules.opening import as_lists, builds_bags, opened, retyped, without_order
 from headwater.rules.owned import Owned
 from headwater.rules.subqueries import Subqueries
@@ -48,6 +52,8 @@ from headwater.rules.unions import unions_named
 
 MOST_ASKED_FOR = 3_000
 """Statements of a strategy that was asked for."""
+COUNTED = Sng(Record(()), Record((("r0", Num(1, INT)),)))
+"""One more of what is counted, at the only key."""
 STRATEGIES = ("auto", "recursive", "first-order", "recompute")
 
 
@@ -195,7 +201,7 @@ class Compiler:
     def _incremental(self, name: str, term: Term, row: RecordType, strategy: str) -> View:
         if self.maps.rules >= 1:
             term = unions_named(term, self._relation)
-        linear = self.subqueries.cut(canonical(term))
+        linear = self.subqueries.cut(self.checked(canonical(term)))
         stored = False
         if isinstance(linear, Rel) and linear.name in self.program.strata:
             stored = (
@@ -212,17 +218,30 @@ class Compiler:
 
     def monomials(self, term: Term) -> list[tuple[int, Monomial]]:
         """A term as a sum of monomials over relations; what fails among joined rows is counted beside."""
-        found = joins(self.subqueries.monomials(term))
-        risky = [(sign, m) for sign, m in found if may_fail(m)]
-        if not risky:
-            return found
+        found = joins(self.subqueries.monomials(self.checked(term)))
+        risky = [m for _, m in found if may_fail(m)]
         for way in KINDS:
-            counts = [(1, f) for _, m in risky for f in failing(m, way)]
-            if counts:
-                made = summed(counts, MapType(RecordType(()), ProductType((("r0", INT),))))
-                kept = self.maps.keep(made, [], strategy=self.strategy, kind="value", note=way)
-                self.program.checks[kept.name] = kept
+            self._check(way, [f for m in risky for f in failing(m, way)])
         return [(sign, lenient(m) if may_fail(m) else m) for sign, m in found]
+
+    def checked(self, term: Term) -> Term:
+        """The term with NULL where something fails inside of a subquery, which is counted for the rows that ask."""
+        whole = normalize(term) if any(map(is_risky, subterms(term))) else term
+        if not hides(whole):
+            return term
+        parts = [m for _, m in summands(whole)]
+        for way in KINDS:
+            self._check(way, [f for m in parts for f in failing(m, way)])
+        return forgiving(whole)
+
+    def _check(self, way: str, counts: Sequence[Monomial]) -> None:
+        """A count of rows that must be zero after every increment."""
+        if not counts:
+            return
+        rows = [(1, m) for c in counts for _, m in self.monomials(c.build(COUNTED))]
+        made = summed(rows, type_of(COUNTED))
+        kept = self.maps.keep(made, [], strategy=self.strategy, kind="value", note=way)
+        self.program.checks[kept.name] = kept
 
     def _relation(self, term: Term) -> Term:
         """The relation of a closed answer: that of its stratum."""

@@ -116,11 +116,11 @@ _TESTS: tuple[tuple[Test, str], ...] = (
         _always,
         "and or not is_null is_not_null case negate abs length concat trim ltrim rtrim one_row",
     ),
-    (_alike, "= <> < <= > >= <=> greatest least coalesce"),
+    (_alike, "= <> < <= > >= <=> greatest least coalesce py_present"),
     (_sums, "+ -"),
     (_products, "*"),
     (_quotients, "/"),
-    (_integers, "% div pmod"),
+    (_integers, "% div pmod py_floordiv py_mod"),
     (_always, "year quarter month day dayofweek dayofyear weekofyear date_add date_sub datediff"),
     (_always, "weekday yearofweek last_day add_months unix_date"),
     (_always, "hour minute second second_part unix_seconds unix_timestamp unix_millis unix_micros"),
@@ -165,6 +165,20 @@ def cast_tree(source: KeyType, target: KeyType, tree: Tree) -> Tree:
         here = cast_tree(source, ty.TIMESTAMP_NTZ, tree)
         return None if here is None else ["instant", "timestamp", here]
     return ["cast", str(target), tree] if _castable(source.name, target.name) else None
+
+
+def try_cast_tree(source: KeyType, target: KeyType, tree: Tree) -> Tree:
+    """A cast that is NULL where text is surely of another form; of other values what fails is left to Spark."""
+    made = cast_tree(source, target, tree)
+    if source != ty.STRING or made is None or made[0] == "literal":
+        return made
+    return _tried(made, tree)
+
+
+def _tried(made: Tree, tree: Tree) -> Tree:
+    """The cast of a tree, which may have a change of its zone around it, as one that is tried."""
+    name, shown, inner = made
+    return ["try_cast", shown, tree] if inner is tree else [name, shown, _tried(inner, tree)]
 
 
 def _castable(a: str, b: str) -> bool:

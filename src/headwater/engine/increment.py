@@ -32,7 +32,7 @@ from headwater.engine.session import Session
 from headwater.engine.stage import Change, schema_of
 from headwater.engine.working import Working
 from headwater.errors import EngineError
-from headwater.rules.failures import DIVIDES, EMPTY
+from headwater.rules.failures import CASTS, DIVIDES, EMPTY
 from headwater.state.arrangement import TooMany
 
 MOST_AT_ONCE = 3
@@ -43,6 +43,10 @@ FAILED = {
     DIVIDES: (
         "a row of a view divides by zero",
         "guard the divisor, for example with nullif(divisor, 0)",
+    ),
+    CASTS: (
+        "a row of a view casts a value that has no form in that type",
+        "guard the cast, or write try_cast",
     ),
     EMPTY: ("min() or max() of an empty collection", "give default= a value, or ask first"),
 }

@@ -2,8 +2,8 @@
 
 A tree is made by `compiler/scalar.py` where Arrow can mean exactly what Spark means; here each name is
 one row of `NODES`, a function of the result type and of the operands' columns or constants. Where Spark
-would raise an error (overflow, division by zero), `ArrowCannot` is raised and Spark is asked: Arrow
-computes all branches of a CASE, so what fails here need not fail there.
+would raise an error (overflow, division by zero), `ArrowCannot` is raised and Spark is asked. A guard guards
+as it does there: behind `case`, `and`, `or` and `coalesce` only the rows are evaluated that come so far.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from headwater.calculus.parse import parse_type
 from headwater.engine.scalars import numbers, texts, times, zones
 from headwater.engine.scalars.base import ArrowCannot, Column, columnar
-from headwater.engine.scalars.casts import cast, fitted
+from headwater.engine.scalars.casts import cast, fitted, try_cast
 from headwater.engine.types import arrow_type
 from headwater.errors import NotIncremental
 
@@ -60,6 +60,8 @@ def _value(tree: Any, table: pa.Table, zone: str) -> Column:
             return _literal(shown, rest[0], t)
         case "case":
             return _case(t, rest, table, zone)
+        case "and" | "or" | "coalesce":
+            return _until(name, t, rest, table, zone)
         case "field":
             return pc.struct_field(_value(rest[0], table, zone), rest[1])
         case _ if name in ZONED:
@@ -155,7 +157,8 @@ def _divide(t: pa.DataType, a: Column, b: Column) -> Column:
     if pa.types.is_integer(t):
         return pc.divide_checked(a, b)
     zero: Any = Decimal(0) if pa.types.is_decimal(t) else 0.0
-    if pc.any(pc.equal(b, pa.scalar(zero, b.type))).as_py():
+    failing = pc.and_(pc.is_valid(a), pc.equal(b, pa.scalar(zero, b.type)))  # NULL / 0 is NULL
+    if pc.any(failing).as_py():
         raise ArrowCannot("division by zero")
     if not pa.types.is_decimal(t):
         return pc.divide(a, b)
@@ -214,10 +217,58 @@ def _case(t: pa.DataType, args: list[Any], table: pa.Table, zone: str) -> pa.Arr
     return whole if len(pieces) == 1 else whole.take(pa.array(order))
 
 
+OPEN: dict[str, Callable[[Column], Column]] = {
+    "and": lambda a: pc.fill_null(a, True),
+    "or": lambda a: pc.invert(pc.fill_null(a, False)),
+    "coalesce": pc.is_null,
+}
+"""Where the next operand decides."""
+
+HARMLESS = {
+    *("column", "literal", "field", "=", "<>", "<", "<=", ">", ">=", "<=>"),
+    *("and", "or", "not", "is_null", "is_not_null", "coalesce", "case"),
+}
+"""Nodes that have a value for every row, so that no row has to be left out."""
+
+
+def _until(name: str, t: pa.DataType, trees: list[Any], table: pa.Table, zone: str) -> Column:
+    """AND, OR and coalesce: an operand is evaluated for the rows that those before it leave open, and NULL elsewhere."""
+    out = _value(trees[0], table, zone)
+    for tree in trees[1:]:
+        rows = None if _is_harmless(tree) else OPEN[name](out)
+        out = NODES[name](t, out, _where(rows, tree, t, table, zone))
+    return out
+
+
+def _where(rows: Column | None, tree: Any, t: pa.DataType, table: pa.Table, zone: str) -> Column:
+    """A column that is evaluated for some rows, and NULL in the others."""
+    if isinstance(rows, pa.Scalar):
+        return _value(tree, table, zone) if rows.as_py() else pa.scalar(None, t)
+    if rows is None or pc.all(rows, min_count=0).as_py():
+        return _value(tree, table, zone)
+    if not pc.any(rows).as_py():
+        return pa.scalar(None, t)
+    out = _value(tree, table.filter(rows), zone)
+    if isinstance(out, pa.Scalar):
+        return out
+    taken = np.asarray(rows)
+    return out.take(pa.array(np.cumsum(taken) - 1, mask=~taken))
+
+
+def _is_harmless(tree: Any) -> bool:
+    return tree[0] in HARMLESS and all(_is_harmless(x) for x in tree[2:] if isinstance(x, list))
+
+
 def _one_row(_: pa.DataType, rows: Column, value: Column) -> Column:
     if pc.any(pc.greater(rows, 1)).as_py():
         raise ArrowCannot("a scalar subquery gave more than one row")  # so Spark says it
     return value
+
+
+def _present(_: pa.DataType, a: Column) -> Column:
+    if pc.any(pc.is_null(a)).as_py():
+        raise ArrowCannot("the min or max of nothing")
+    return a
 
 
 def _record(t: pa.DataType | None, *parts: Column) -> Column:
@@ -228,6 +279,7 @@ def _record(t: pa.DataType | None, *parts: Column) -> Column:
 
 NODES: dict[str, Callable[..., Column]] = {
     "cast": cast,
+    "try_cast": try_cast,
     "record": _record,
     "=": _equal,
     "<>": _different,
@@ -245,6 +297,7 @@ NODES: dict[str, Callable[..., Column]] = {
     "is_not_null": lambda _, a: pc.is_valid(a),
     "coalesce": lambda _, *a: pc.coalesce(*a),
     "one_row": _one_row,
+    "py_present": _present,
     "+": _arithmetic("add"),
     "-": _arithmetic("subtract"),
     "*": _arithmetic("multiply"),

@@ -25,7 +25,7 @@ from headwater.calculus.terms import (
     variables,
 )
 from headwater.calculus.types import DOUBLE, FLOAT, RecordType
-from headwater.rules.failures import fails
+from headwater.rules.failures import raises
 from headwater.rules.keyed import LIVE, MARK, ONE, calls_of
 from headwater.rules.monoid import Monomial
 
@@ -68,7 +68,7 @@ def only_counted(m: Monomial, keys: Sequence[Term]) -> Split | None:
         if any(_equality(f) == "=" and _sides(f)[0] in same for f in fixed):
             guards.append(Pred(Call("is_not_null", (first,))))
     mine = [f for f in plain if f not in fixed and variables(f) and variables(f) <= free]
-    failing = [t for t in (*mine, *chosen) if fails(t)]
+    failing = [t for t in (*mine, *chosen) if raises(t)]
     if needed and failing:  # rows that join with nothing do not fail
         return None
     left = tuple(f for f in m.factors if f not in fixed and f not in mine)

@@ -44,7 +44,7 @@ from headwater.calculus.types import (
     Type,
     is_key,
 )
-from headwater.rules.failures import fails
+from headwater.rules.failures import raises
 from headwater.rules.monoid import Monomial, monomial
 from headwater.rules.rewrite import rewrite
 from headwater.rules.simplify import field_of_record
@@ -294,7 +294,7 @@ def values_of(term: Term, own: set[Var], safe: bool = False) -> list[Term]:
 
 def _may_fail(term: Term) -> bool:
     one = any(isinstance(s, Call) and s.function == "one_row" for s in subterms(term))
-    return one or fails(term) is not None
+    return one or raises(term)
 
 
 def tidy(term: Term) -> Term:

@@ -384,6 +384,14 @@ def single_singleton(term: Term) -> Term | None:
     return None
 
 
+def extreme_zero(term: Term) -> Term | None:
+    """max(∅) = NULL."""
+    match term:
+        case Answer("min" | "max", (), Zero()) if is_key(t := type_of(term)):
+            return Const(None, t)
+    return None
+
+
 SIMPLIFY: tuple[Rule, ...] = (
     add_flatten,
     add_zero,
@@ -418,6 +426,7 @@ SIMPLIFY: tuple[Rule, ...] = (
     and_constant,
     null_of_record,
     single_singleton,
+    extreme_zero,
 )
 
 

@@ -32,6 +32,7 @@ from headwater.engine.scalars.zones import DAY, LEAST, MOST, SECOND
 
 NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)"
 CLOCK = r"[0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,6})?)?"
+BOOLEAN = "t|true|y|yes|1|f|false|n|no|0"
 TRUE = ("t", "true", "y", "yes", "1")
 DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
 
@@ -59,6 +60,27 @@ def cast(t: pa.DataType, a: Column) -> Column:
     if made_by is None:
         raise ArrowCannot(f"{a.type} as {t}")
     return columnar(made_by)(t, a)
+
+
+NO_DIGITS = r"\A[\x00-/:-\x7f]*\z"
+NOT_THAT = {
+    "whole": r"[!-*,./:-~]|\A[\x00-/:-\x7f]*\z",
+    "float": NO_DIGITS,
+    "decimal": NO_DIGITS,
+    "date": NO_DIGITS,
+    "time": NO_DIGITS,
+    "boolean": r"\A[ -~]*\z",
+}
+"""What text has that is surely of another type. Java's doubles have names too, and booleans are known."""
+NAMED = {"float": r"(?i)inf|nan", "boolean": rf"(?i)\A *(?:{BOOLEAN}) *\z"}
+
+
+def try_cast(t: pa.DataType, a: Column) -> Column:
+    """TRY_CAST(a AS t) of text: NULL where it is surely nothing of that type."""
+    other = pc.match_substring_regex(a, NOT_THAT[kind(t)])
+    if kind(t) in NAMED:
+        other = pc.and_not(other, pc.match_substring_regex(a, NAMED[kind(t)]))
+    return cast(t, pc.if_else(other, pa.scalar(None, a.type), a))
 
 
 def each(t: pa.DataType, a: pa.Array, f: Callable[[Any], Any]) -> pa.Array:
@@ -223,7 +245,7 @@ def _text_to_decimal(t: pa.DataType, a: pa.Array) -> pa.Array:
 
 def _text_to_boolean(t: pa.DataType, a: pa.Array) -> pa.Array:
     a = pc.ascii_lower(_trimmed(a))
-    matches(a, "t|true|y|yes|1|f|false|n|no|0", "text that is neither true nor false")
+    matches(a, BOOLEAN, "text that is neither true nor false")
     return pc.if_else(a.is_valid(), pc.is_in(a, pa.array(TRUE, a.type)), pa.scalar(None, t))
 
 

@@ -151,6 +151,26 @@ def _positive_modulo(t: pa.DataType, a: Column, b: Column) -> Column:
     return pc.if_else(pc.less(rest, pa.scalar(0, rest.type)), again, rest)
 
 
+def _opposed(rest: Column, b: Column) -> Column:
+    """Where Python's quotient, which is rounded down, is one less than Java's, which is cut off."""
+    none = pa.scalar(0, rest.type)
+    apart = pc.xor(pc.less(rest, none), pc.less(b, pa.scalar(0, b.type)))
+    return pc.and_(pc.not_equal(rest, none), apart)
+
+
+def _floor_divide(t: pa.DataType, a: Column, b: Column) -> Column:
+    """a // b of integers."""
+    whole = pc.divide_checked(a, b)
+    less = _opposed(pc.subtract(a, pc.multiply(whole, b)), b)
+    return pc.subtract(whole, less.cast(pa.int8()).cast(t))
+
+
+def _floor_modulo(t: pa.DataType, a: Column, b: Column) -> Column:
+    """a % b of integers: the rest has the divisor's sign."""
+    rest = pc.subtract(a, pc.multiply(pc.divide_checked(a, b), b))
+    return pc.if_else(_opposed(rest, b), pc.add(rest, b), rest)
+
+
 NODES: dict[str, Node] = {
     "round": _round,
     "floor": _whole("floor"),
@@ -159,6 +179,8 @@ NODES: dict[str, Node] = {
     "sqrt": _sqrt,
     "rint": _rint,
     "pmod": _positive_modulo,
+    "py_floordiv": _floor_divide,
+    "py_mod": _floor_modulo,
     "isnan": lambda _, a: pc.fill_null(pc.is_nan(a), False),
     "nanvl": lambda _, a, b: pc.if_else(pc.fill_null(pc.is_nan(a), False), b, a),
 }

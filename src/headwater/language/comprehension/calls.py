@@ -23,6 +23,7 @@ from headwater.calculus.types import (
     STRING,
     VOID,
     Base,
+    Type,
     is_numeric,
 )
 from headwater.errors import NotIncremental, TypeMismatch
@@ -215,18 +216,19 @@ def _abs(r: Expressions, e: ast.Call, scope: Scope) -> Term:
 
 
 def _int(r: Expressions, e: ast.Call, scope: Scope) -> Term:
-    return _number(r, e, scope, BIGINT)
+    """A number without its places, or text that is digits; other text is an error where it is evaluated."""
+    return _number(r, e, scope, BIGINT, "numbers and text", STRING)
 
 
 def _float(r: Expressions, e: ast.Call, scope: Scope) -> Term:
-    return _number(r, e, scope, DOUBLE)
+    return _number(r, e, scope, DOUBLE, "numbers")
 
 
-def _number(r: Expressions, e: ast.Call, scope: Scope, t: Base) -> Term:
+def _number(r: Expressions, e: ast.Call, scope: Scope, t: Base, of: str, *more: Type) -> Term:
     (given,) = arguments(e, 1, 1)
     term = _scalar(r, given, scope)
-    if not is_numeric(type_of(term)):
-        raise TypeMismatch(f"`{ast.unparse(e.func)}` converts numbers, not {kind(type_of(term))}")
+    if not is_numeric(type_of(term)) and type_of(term) not in more:
+        raise TypeMismatch(f"`{ast.unparse(e.func)}` converts {of}, not {kind(type_of(term))}")
     return term if type_of(term) == t else Call("cast", (term,), t)
 
 
