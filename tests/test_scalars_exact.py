@@ -51,6 +51,15 @@ cast(p as int) | try_cast(p as int) # 1; cast(q as bigint); cast(w as int) | try
 cast(d as decimal(10, 2)) | try_cast(d as decimal(10, 2)) # 1; cast(d as decimal(38, 10)) | try_cast(d as decimal(38, 10)) # 1; cast(p as decimal(12, 4)); cast(q as decimal(10, 2)) | try_cast(q as decimal(10, 2)) # 1; cast(w as decimal(38, 2)); cast(l as decimal(20, 0)); cast(i as decimal(12, 2)); cast(n as decimal(2, 1)) | try_cast(n as decimal(2, 1)) # 1
 cast(sn as int) | try_cast(sn as int) # 1; cast(sn as bigint) | try_cast(sn as bigint) # 1; cast(sn as tinyint) | try_cast(sn as tinyint) # 1; cast(sn as double) | try_cast(sn as double) # 1; cast(sn as decimal(12, 3)) | try_cast(sn as decimal(12, 3)) # 1; cast(sn as boolean) | try_cast(sn as boolean) # 1
 cast(sd as date) | try_cast(sd as date) # 1; to_date(sd) | try_cast(sd as date) # 1; cast(sd as timestamp_ntz) | try_cast(sd as timestamp_ntz) # 1; cast(sd as timestamp) | try_cast(sd as timestamp) # 1
+exp(d); ln(d); log(d); log10(d); log2(d); log(e, d); log(10, d); power(d, e); pow(d, 2); power(n, 3); power(p, 0.5D); exp(n); ln(p); log10(l)
+w * w | try_multiply(w, w) # 1; w * q | try_multiply(w, q) # 1; p * w | try_multiply(p, w) # 1; q * q; p * q; w / w | try_divide(w, w) # 1; p / q | try_divide(p, q) # 1; w / p | try_divide(w, p) # 1; q / w | try_divide(q, w) # 1; p / 3; w / 7; w + q | try_add(w, q) # 1; w - w | try_subtract(w, w) # 1; p % q | try_mod(p, q) # 1; p % 7; d % e | try_mod(d, e) # 1; d % 3; d % 0.1D
+hex(s); hex(i); hex(l); hex(y); initcap(s) # 0.5; split(s, ','); split(s, ',', 2); split(s, '\\.'); split(s, '[|]'); split(s, 'a', -1); split(s, 'b', 1); split(s, 'é'); split(s, '[ab]+') # 0.8; split(s, '\\s+') # 0.8; split(s, ' ', 0)
+split(s, ',')[0]; element_at(split(s, 'a'), 1); element_at(split(s, 'a'), -1); get(split(s, 'a'), 1); try_element_at(split(s, 'a'), 2); size(split(s, 'a'))
+s rlike 'a.c' # 0.8; s rlike '(?i)ABC' # 0.8; s rlike '\\w+' # 0.8; regexp_replace(s, '\\s', '') # 0.8; regexp_extract(s, '(.)b', 1) # 0.8
+date_format(ts, 'yyyy-MM-dd'); date_format(ts, 'yyyy-MM-dd HH:mm:ss.SSS'); date_format(tn, 'yyyyMMdd'); date_format(dt, 'MMM d, yyyy'); date_format(ts, 'EEEE, dd MMMM yy'); date_format(ts, 'E h:m:s a'); date_format(ts, "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"); date_format(ts, 'y/M/d hh H SSSSSSSSS D DDD'); date_format(dt, "'it''s' EEE")
+from_unixtime(i); from_unixtime(i, 'yyyy/MM/dd'); from_unixtime(l, 'HH') # 0.6
+to_date(sd, 'yyyy-MM-dd') | try_to_date(sd, 'yyyy-MM-dd') # 0.8; to_timestamp(sd, 'yyyy-MM-dd HH:mm:ss') | try_to_timestamp(sd, 'yyyy-MM-dd HH:mm:ss') # 0.9; unix_timestamp(sd, 'yyyy-MM-dd') | unix_timestamp(try_to_timestamp(sd, 'yyyy-MM-dd')) # 0.8
+get_json_object(js, '$.a') # 0.6; get_json_object(js, '$.a.b') # 0.6; get_json_object(js, '$.a[1]') # 0.6; get_json_object(js, '$.a[0].b') # 0.6; get_json_object(js, '$[0]') # 0.6; get_json_object(js, '$.b.c[0]') # 0.6
 """
 
 IN_A_ZONE = r"""

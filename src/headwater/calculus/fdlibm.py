@@ -68,9 +68,7 @@ def exp(x: Doubles) -> Doubles:
         near, small = size < 0x3FF0A2B2, size <= 0x3FD62E42
         k = np.trunc(INV_LN2 * some + np.where(negative, -0.5, 0.5))
         k = np.where(small, 0.0, np.where(near, np.where(negative, -1.0, 1.0), k))
-        high = np.where(
-            small, some, some - np.where(near, np.copysign(LN2_HI, some), k * LN2_HI)
-        )
+        high = np.where(small, some, some - np.where(near, np.copysign(LN2_HI, some), k * LN2_HI))
         low = np.where(small, 0.0, np.where(near, np.copysign(LN2_LO, some), k * LN2_LO))
         r = np.where(small, some, high - low)
         t = r * r
@@ -128,13 +126,17 @@ def log(x: Doubles) -> Doubles:
             dk * LN2_HI - ((half - (s * (half + r) + dk * LN2_LO)) - f),
             f - (half - s * (half + r)),
         )
-        without = np.where(
-            by_k, dk * LN2_HI - ((s * (f - r) - dk * LN2_LO) - f), f - s * (f - r)
-        )
+        without = np.where(by_k, dk * LN2_HI - ((s * (f - r) - dk * LN2_LO) - f), f - s * (f - r))
         out = np.where(((high - 0x6147A) | (0x6B851 - high)) > 0, with_half, without)
         out = np.where((FRACTION & (2 + high)) < 3, near, out)
         far = np.where(x == 0, -np.inf, np.where(x < 0, np.nan, x))
         return np.where(plain, out, far)
+
+
+def log_to(base: Doubles, x: Doubles) -> Doubles:
+    """The logarithm of each number to a base, which Spark takes as a quotient."""
+    with np.errstate(all="ignore"):
+        return np.asarray(log(x) / log(base))
 
 
 def log10(x: Doubles) -> Doubles:
@@ -159,7 +161,11 @@ def log10(x: Doubles) -> Doubles:
 
 CP, CP_H, CP_L = 9.61796693925975554329e-01, 9.61796700954437255859e-01, -7.02846165095275826516e-09
 DP_H, DP_L = 5.84962487220764160156e-01, 1.35003920212974897128e-08
-LG2, LG2_H, LG2_L = 6.93147180559945286227e-01, 6.93147182464599609375e-01, -1.90465429995776804525e-09
+LG2, LG2_H, LG2_L = (
+    6.93147180559945286227e-01,
+    6.93147182464599609375e-01,
+    -1.90465429995776804525e-09,
+)
 OVERFLOW = 8.0085662595372944372e-17
 L = (
     5.99999999999994648725e-01,

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.calculus.scalars import SCALARS
-from headwater.engine.scalars.base import ArrowCannot, Column, Node, columnar
+from headwater.calculus.texts import literal_pattern
+from headwater.engine.scalars.base import ArrowCannot, Column, Node, columnar, ints, require
 from headwater.engine.scalars.casts import each
 from headwater.errors import ScalarError
 
@@ -143,14 +145,44 @@ def _matched(name: str) -> Node:
     return guarded
 
 
+@columnar
+def _split(t: pa.DataType, a: pa.Array, pattern: Column, limit: Column) -> pa.Array:
+    """The pieces of text, between words or between matches."""
+    word, most = literal_pattern(pattern.as_py()), limit.as_py()
+    if word is None:
+        return _matched("split")(t, a, pattern, limit)
+    return pc.split_pattern(a, word, max_splits=most - 1 if most > 0 else None).cast(t)
+
+
+def _item(first: int, absent: bool) -> Node:
+    """The element of an array at a place counted from `first`; NULL where there is none, or else Spark's error."""
+
+    def node(t: pa.DataType, a: pa.Array, place: Column) -> pa.Array:
+        wanted, lengths = place.as_py(), ints(pc.list_value_length(a))
+        from_end = bool(first) and wanted < 0
+        at = lengths + wanted if from_end else np.full(len(a), wanted - first)
+        inside = (at >= 0) & (at < lengths)
+        if (first and not wanted) or not absent:
+            require(inside & (wanted != 0 or not first), a, "no such element")
+        places = np.cumsum(lengths) - lengths + at
+        return a.flatten().take(pa.array(places, mask=~inside)).cast(t)
+
+    return columnar(node)
+
+
 BY_VALUE = (
     *("reverse", "lpad", "rpad", "locate", "substring_index", "translate", "split_part"),
-    *("md5", "sha1", "sha256"),
+    *("md5", "sha1", "sha256", "hex", "initcap", "get_json_object"),
 )
 
 NODES: dict[str, Node] = {
     **{name: _by_value(name) for name in BY_VALUE},
     **{name: _matched(name) for name in ("rlike", "regexp_extract", "regexp_replace")},
+    "split": _split,
+    "item": _item(0, absent=False),
+    "get": _item(0, absent=True),
+    "element_at": _item(1, absent=False),
+    "try_element_at": _item(1, absent=True),
     "upper": _cased("upper"),
     "lower": _cased("lower"),
     "concat": concat,
