@@ -63,10 +63,6 @@ def _fixed(types: Types, r: KeyType, trees: list[Tree]) -> bool:
     return all(t[0] == "literal" and t[2] is not None for t in trees[1:])
 
 
-def _from_left(types: Types, r: KeyType, trees: list[Tree]) -> bool:
-    return _fixed(types, r, trees) and all(t[2] >= 0 for t in trees[1:])
-
-
 def _known_unit(types: Types, r: KeyType, trees: list[Tree]) -> bool:
     unit = next((t for t in trees if t[0] == "literal" and t[1] == "string"), None)
     return unit is not None and isinstance(unit[2], str)
@@ -135,10 +131,9 @@ _TESTS: tuple[tuple[Test, str], ...] = (
     (_written, "date_format from_unixtime"),
     (_read, "to_timestamp"),
     (_always, "upper lower concat_ws"),
-    (_fixed, "startswith endswith contains replace instr repeat right"),
+    (_always, "startswith endswith contains replace instr repeat right substring left"),
     (_always, "reverse lpad rpad locate substring_index translate split_part md5 sha1 sha256"),
     (_same_pattern, "rlike regexp_extract regexp_replace"),
-    (_from_left, "substring left"),
 )
 
 TREES: dict[str, Test] = {name: test for test, names in _TESTS for name in names.split()}
@@ -188,13 +183,13 @@ def _castable(a: str, b: str) -> bool:
 
 
 def like_tree(r: KeyType, trees: list[Tree]) -> Tree:
-    """LIKE with a constant pattern that escapes nothing; with `%` at its ends only it is a plain search."""
+    """LIKE with a constant pattern; with `%` at its ends only it is a plain search."""
     subject, pattern = trees
     if pattern[0] != "literal" or pattern[2] is None:
         return None
     word = pattern[2].strip("%")
     if "\\" in word:
-        return None
+        return ["like_escaped", str(r), subject, pattern]
     if "%" in word or "_" in word:
         return ["like", str(r), subject, pattern]
     ends = (pattern[2][:1] == "%", pattern[2][-1:] == "%")

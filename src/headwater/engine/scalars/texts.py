@@ -131,6 +131,21 @@ def _by_value(name: str) -> Node:
     return node
 
 
+def _quick(name: str, node: Node, least: int | None = None) -> Node:
+    """Arrow's own form of a function where all but the first operand are constants, and no number is below a least one."""
+    general = _by_value(name)
+
+    def chosen(t: pa.DataType, a: Column, *rest: Column) -> Column:
+        fixed = all(isinstance(r, pa.Scalar) and r.is_valid for r in rest)
+        if not fixed or isinstance(a, pa.Scalar):
+            return general(t, a, *rest)
+        if least is not None and any(r.as_py() < least for r in rest):
+            return general(t, a, *rest)
+        return node(t, a, *rest)
+
+    return chosen
+
+
 def _matched(name: str) -> Node:
     """A regular expression over text without ends of lines, and without letters of two units in Java."""
     node = _by_value(name)
@@ -187,17 +202,18 @@ NODES: dict[str, Node] = {
     "lower": _cased("lower"),
     "concat": concat,
     "concat_ws": _concat_ws,
-    "startswith": search("starts_with"),
-    "endswith": search("ends_with"),
-    "contains": search("match_substring"),
+    "startswith": _quick("startswith", search("starts_with")),
+    "endswith": _quick("endswith", search("ends_with")),
+    "contains": _quick("contains", search("match_substring")),
     "like": search("match_like"),
+    "like_escaped": _by_value("like"),
     "trim": trim("utf8_trim"),
     "ltrim": trim("utf8_ltrim"),
     "rtrim": trim("utf8_rtrim"),
-    "substring": substring,
-    "left": lambda t, a, n: substring(t, a, pa.scalar(1), n),
-    "right": _right,
-    "replace": _replace,
-    "instr": _instr,
-    "repeat": lambda t, a, n: pc.binary_repeat(a, max(n.as_py(), 0)),
+    "substring": _quick("substring", substring, least=0),
+    "left": _quick("left", lambda t, a, n: substring(t, a, pa.scalar(1), n), least=0),
+    "right": _quick("right", _right),
+    "replace": _quick("replace", _replace),
+    "instr": _quick("instr", _instr),
+    "repeat": _quick("repeat", lambda t, a, n: pc.binary_repeat(a, max(n.as_py(), 0))),
 }

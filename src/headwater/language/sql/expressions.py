@@ -422,8 +422,11 @@ class Expressions:
         return self._negated(e, Call("like", (self.key(e.this), self.key(e.expression))))
 
     def _ilike(self, e: exp.ILike) -> Term:
-        sides = tuple(Call("lower", (self.key(x),)) for x in (e.this, e.expression))
-        return self._negated(e, Call("like", sides))
+        subject, pattern = (Call("lower", (self.key(x),)) for x in (e.this, e.expression))
+        match pattern.args[0]:
+            case Const(str() as word, _) if word.isascii():  # so that the pattern stays a constant
+                return self._negated(e, Call("like", (subject, Const(word.lower(), STRING))))
+        return self._negated(e, Call("like", (subject, pattern)))
 
     def _escape(self, e: exp.Escape) -> Term:
         """LIKE with an escape character of its own, in a literal pattern."""
