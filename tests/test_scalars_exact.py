@@ -8,11 +8,15 @@ greatest share of rows that may be left to Spark; without it, none. The interpre
 from __future__ import annotations
 
 import os
+import random
+from datetime import timedelta
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from headwater.calculus.formats import read as read_moment
+from headwater.calculus.formats import written
 from headwater.calculus.interpret import interpret
 from headwater.calculus.terms import Field, Term, Var, substitute
 from headwater.calculus.types import bag
@@ -22,7 +26,7 @@ from headwater.engine.types import arrow_type
 from headwater.engine.vector import ArrowCannot, evaluate
 from headwater.errors import ScalarError
 from headwater.language.sql import read_sql
-from scalar_values import ROW, rows, table, times_around
+from scalar_values import EPOCH, ROW, rows, table, times, times_around
 from spark_session import session
 
 pytestmark = pytest.mark.spark
@@ -67,6 +71,7 @@ IN_A_ZONE = r"""
 year(ts); day(ts); hour(ts); minute(ts); second(ts); hour(dt) # 1; to_date(ts); cast(ts as timestamp_ntz); cast(ts as string); cast(tn as timestamp) # 1; cast(dt as timestamp) # 1
 date_trunc('year', ts) # 0.05; date_trunc('quarter', ts) # 0.05; date_trunc('month', ts) # 0.05; date_trunc('week', ts) # 0.05; date_trunc('day', ts) # 0.05; date_trunc('hour', ts) # 0.05; date_trunc('minute', ts) # 0.05; date_trunc('second', ts)
 cast(sd as timestamp) | try_cast(sd as timestamp) # 1; unix_seconds(ts); concat_ws(' ', ts, n); extract(second from ts)
+date_format(ts, 'yyyy-MM-dd HH:mm:ss.SSS EEE'); date_format(dt, 'yyyy-MM-dd HH') # 1; date_format(tn, 'HH:mm') # 1; from_unixtime(unix_seconds(ts)); to_date(cast(dt as string), 'yyyy-MM-dd') # 1; to_timestamp(cast(tn as string), 'yyyy-MM-dd HH:mm:ss') | try_to_timestamp(cast(tn as string), 'yyyy-MM-dd HH:mm:ss') # 1
 """
 ZONES = (
     "Europe/Berlin",
@@ -202,6 +207,36 @@ def in_zone(zone: str) -> Any:
 def test_equal_to_spark_in_a_zone(zone: str) -> None:
     drawn = rows(1000, 2, ts=times_around(zone), tn=times_around(zone))
     wrong = compared(in_zone(zone), IN_A_ZONE, drawn, zone)
+    assert not wrong, "\n".join(wrong)
+
+
+PATTERNS = (
+    *("yyyyMMdd", "dd/MM/yyyy", "M/d/yyyy", "yyyy-MM", "yyyy", "dd MMM yyyy", "MM/dd/yy"),
+    *("yyyy-MM-dd'T'HH:mm:ss.SSS", "yyyyMMddHHmmss", "hh:mm a dd.MM.yyyy", "H:m d.M.yyyy"),
+    *("yyyy-MM-dd HH:mm:ss.SSSSSS", "yyyyMMddHHmmssSSS", "yyyy.MM.dd 'at' HH'h'", "d-MMM-yy h a"),
+)
+
+
+def test_patterns_are_read_as_spark_reads_them() -> None:
+    """Moments written in a pattern, some with a digit or a sign changed."""
+    draw, wrong = random.Random(4), []
+    for pattern in PATTERNS:
+        texts = [written(times(draw), pattern) for _ in range(400)]
+        for i in range(0, 400, 3):
+            at = draw.randrange(len(texts[i]))
+            texts[i] = texts[i][:at] + draw.choice("0123456789 -/aPx") + texts[i][at + 1 :]
+        form = pattern.replace("'", "\\'")
+        asked = local_frame(session(), pa.table({"s": texts})).selectExpr(
+            f"try_to_timestamp(s, '{form}') AS v", f"try_to_date(s, '{form}') AS d"
+        )
+        there, days = (plain(c) for c in asked.toArrow().columns)
+        for text, expected, day in zip(texts, there, days, strict=True):
+            try:
+                here = (read_moment(text, pattern) - EPOCH) // timedelta(microseconds=1)
+            except ValueError:
+                here = None
+            if here is not None and (here, here // 86_400_000_000) != (expected, day):
+                wrong.append(f"{pattern}: {text!r} is {here}, not {expected}")
     assert not wrong, "\n".join(wrong)
 
 

@@ -40,6 +40,8 @@ SPARK_TEXT = "spark:"
 """How the name of a function begins that is Spark's text with a hole `{0}`, `{1}`, ... for each argument."""
 OR_EMPTY = f"{SPARK_TEXT}coalesce({{0}}, array())"
 """An array, or the empty one in the place of NULL."""
+AS_BAG = f"{SPARK_TEXT}{{0}}"
+"""An array whose elements become rows."""
 
 TypeRule = Callable[[tuple[KeyType, ...]], KeyType | None]
 

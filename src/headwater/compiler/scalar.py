@@ -21,7 +21,7 @@ from typing import Any
 from headwater.calculus import types as ty
 from headwater.calculus.check import type_of
 from headwater.calculus.parse import parse_type
-from headwater.calculus.scalars import SCALARS, SPARK_TEXT, as_decimal, common_type
+from headwater.calculus.scalars import AS_BAG, SCALARS, SPARK_TEXT, as_decimal, common_type
 from headwater.calculus.terms import (
     Add,
     Box,
@@ -334,8 +334,10 @@ class _Writer:
             return parts[0].cast(r)
         if name.startswith(SPARK_TEXT):
             sql = name.removeprefix(SPARK_TEXT).format(*(_apart(p.sql) for p in parts))
-            known = name == CARDINALITY and parts[0].tree is not None
-            tree = ["cardinality", str(r), parts[0].tree] if known else None
+            known = {CARDINALITY: "cardinality", AS_BAG: "elements"}.get(name)
+            tree = (
+                None if known is None or parts[0].tree is None else [known, str(r), parts[0].tree]
+            )
             return _Part(f"({sql})", r, tree)
         if name not in SQL:
             return _Part(f"{column_name(name)}({', '.join(p.sql for p in parts)})", r, None)

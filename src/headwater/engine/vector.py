@@ -268,6 +268,7 @@ NODES: dict[str, Callable[..., Column]] = {
     "datediff": _days(pc.subtract_checked),
     "length": _part("utf8_length"),
     "cardinality": _part("list_value_length"),
+    "elements": lambda t, a: a.cast(t),
     **numbers.NODES,
     **texts.NODES,
     **times.NODES,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from headwater.calculus.check import type_of
-from headwater.calculus.scalars import OR_EMPTY, SCALARS, SPARK_TEXT, common_type
+from headwater.calculus.scalars import AS_BAG, OR_EMPTY, SCALARS, common_type
 from headwater.calculus.terms import (
     Box,
     Call,
@@ -132,7 +132,7 @@ class Expressions:
             term = self._typed(e)
             t = type_of(term)
             if exploded and isinstance(t, ListType):
-                return Call(f"{SPARK_TEXT}{{0}}", (term,), Boxed(bag(t.element)))
+                return Call(AS_BAG, (term,), Boxed(bag(t.element)))
             return term
         except opaque.Unread as unread:
             cause = unread
