@@ -43,7 +43,16 @@ from headwater.calculus.terms import (
 )
 from headwater.calculus.types import Base, KeyType, RecordType, Type
 from headwater.compiler.constants import column_name, literal, spark_type, text, tree_value
-from headwater.compiler.trees import TREES, Tree, Types, cast_tree, integral, is_a, like_tree
+from headwater.compiler.trees import (
+    TREES,
+    Tree,
+    Types,
+    cast_tree,
+    integral,
+    is_a,
+    like_tree,
+    try_cast_tree,
+)
 from headwater.errors import NotIncremental
 
 __all__ = ["SQL", "TREES", "Scalar", "from_json", "literal", "scalar", "spark_type", "to_json"]
@@ -206,6 +215,10 @@ SQL: dict[str, tuple[Operands, Writing]] = {
     "/": (_takes(ty.DOUBLE), _infix("/")),
     "div": (_takes(ty.BIGINT), _infix("div")),
     "item": (_own, _form("({})[{}]")),
+    "as_timestamp": (_takes(ty.BIGINT), _form("CAST({} AS TIMESTAMP)")),
+    "trim_both": (_takes(ty.STRING), _form("trim(BOTH {1} FROM {0})")),
+    "trim_leading": (_takes(ty.STRING), _form("trim(LEADING {1} FROM {0})")),
+    "trim_trailing": (_takes(ty.STRING), _form("trim(TRAILING {1} FROM {0})")),
     "sha256": (_takes(ty.STRING), _form("sha2({}, 256)")),
     "pmod": (_numbers, _infix(",", "pmod")),
     "yearofweek": (_takes(ty.DATE), _form("extract(YEAROFWEEK FROM {})")),
@@ -355,6 +368,8 @@ class _Writer:
         sql = write(r, *(p.sql for p in parts))  # to which Spark may give another type:
         if name in ("round", "/") or term.returns is not None:
             sql = f"CAST({sql} AS {spark_type(r)})"
+        if name == "try_cast":
+            return _Part(sql, r, try_cast_tree(types[0], r, parts[0].tree))
         return _Part(sql, r, _tree(name, r, parts))
 
     def _quotient(self, parts: list[_Part], r: Base) -> _Part:

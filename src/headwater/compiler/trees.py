@@ -126,6 +126,7 @@ _TESTS: tuple[tuple[Test, str], ...] = (
     (_rounds, "round"),
     (_no_floats, "floor ceil sign sqrt rint isnan nanvl"),
     (_always, "exp ln log log2 log10 power hex initcap"),
+    (_always, "as_timestamp trim_both trim_leading trim_trailing"),
     (_fixed, "split item get element_at try_element_at"),
     (_path, "get_json_object"),
     (_written, "date_format from_unixtime"),
@@ -165,6 +166,15 @@ def cast_tree(source: KeyType, target: KeyType, tree: Tree) -> Tree:
         here = cast_tree(source, ty.TIMESTAMP_NTZ, tree)
         return None if here is None else ["instant", "timestamp", here]
     return ["cast", str(target), tree] if _castable(source.name, target.name) else None
+
+
+def try_cast_tree(source: KeyType, target: KeyType, tree: Tree) -> Tree:
+    """TRY_CAST: the tree of the cast, in which text that is surely no value is NULL; the rest is Spark's to try."""
+    found = cast_tree(source, target, tree)
+    if found is None or source != ty.STRING:
+        return found
+    name, t, inner = found
+    return [name, t, ["try_cast", *inner[1:]]] if name == "instant" else ["try_cast", t, inner]
 
 
 def _castable(a: str, b: str) -> bool:

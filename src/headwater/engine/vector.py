@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from headwater.calculus.parse import parse_type
 from headwater.engine.scalars import decimals, formats, numbers, texts, times, zones
 from headwater.engine.scalars.base import ArrowCannot, Column, columnar
-from headwater.engine.scalars.casts import cast, fitted
+from headwater.engine.scalars.casts import cast, fitted, try_cast
 from headwater.engine.types import arrow_type
 from headwater.errors import NotIncremental
 
@@ -231,6 +231,7 @@ def _record(t: pa.DataType | None, *parts: Column) -> Column:
 
 NODES: dict[str, Callable[..., Column]] = {
     "cast": cast,
+    "try_cast": try_cast,
     "record": _record,
     "=": _equal,
     "<>": _different,

@@ -68,6 +68,27 @@ def each(t: pa.DataType, a: pa.Array, f: Callable[[Any], Any]) -> pa.Array:
     return out.take(some.indices)
 
 
+SURELY_NOT = {
+    "whole": r"[A-DF-Za-df-z]|\A *\z",
+    "decimal": r"[A-DF-Za-df-z]|\A *\z",
+    "date": r"\A *(?:[A-Za-z]|\z)",
+    "time": r"\A *(?:[A-SU-Za-su-z]|\z)",
+}
+"""Text that is no value of a kind: with letters where there are none, or with nothing in it."""
+
+
+def try_cast(t: pa.DataType, a: Column) -> Column:
+    """TRY_CAST(a AS t) of text: NULL for what is surely no value; what may be one after all is Spark's to read."""
+
+    def node(t: pa.DataType, a: pa.Array) -> pa.Array:
+        never = SURELY_NOT.get(kind(t))
+        if never is not None:
+            a = pc.if_else(pc.match_substring_regex(a, never), pa.scalar(None, a.type), a)
+        return cast(t, a)
+
+    return columnar(node)(t, a)
+
+
 # --- numbers --------------------------------------------------------------------------------------------------
 
 

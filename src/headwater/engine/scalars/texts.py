@@ -187,6 +187,7 @@ def _item(first: int, absent: bool) -> Node:
 
 BY_VALUE = (
     *("reverse", "lpad", "rpad", "locate", "substring_index", "translate", "split_part"),
+    *("trim_both", "trim_leading", "trim_trailing"),
     *("md5", "sha1", "sha256", "hex", "initcap", "get_json_object"),
 )
 

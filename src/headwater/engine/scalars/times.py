@@ -202,6 +202,7 @@ NODES: dict[str, Node] = {
     "unix_millis": _unix(1000),
     "unix_micros": _unix(1),
     "timestamp_seconds": _from_unix(SECOND),
+    "as_timestamp": _from_unix(SECOND),
     "timestamp_millis": _from_unix(1000),
     "timestamp_micros": _from_unix(1),
 }

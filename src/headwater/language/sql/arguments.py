@@ -235,7 +235,7 @@ SCALARS: dict[type[exp.Expr], Args] = {
     exp.DateTrunc: _args("this unit", "", "zone input_type_preserved"),
     exp.Extract: _args("this expression"),
     exp.Substring: _args("this start length", "", "zero_start"),
-    exp.Trim: _args("this position", "", "expression collation"),
+    exp.Trim: _args("this position expression", "", "collation"),
     exp.Concat: _args("expressions", "safe", "coalesce"),
     exp.DPipe: _args("this expression", "safe"),
     exp.Round: _args("this decimals", "", "truncate casts_non_integer_decimals"),

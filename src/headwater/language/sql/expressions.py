@@ -510,6 +510,14 @@ class Expressions:
             raise self.reader.refuse("TYPE", error.what, e, hint) from None
 
     def castable(self, term: Term, target: KeyType, e: exp.Expr) -> Term:
+        source = type_of(term)
+        if source == TIMESTAMP and _integral(target):  # whole seconds
+            return cast_to(Call("unix_seconds", (term,)), target)
+        if source == TIMESTAMP and target == DOUBLE:
+            micros = cast_to(Call("unix_micros", (term,)), DOUBLE)
+            return Call("/", (micros, Const(1e6, DOUBLE)))
+        if _integral(source) and target == TIMESTAMP:
+            return Call("as_timestamp", (cast_to(term, BIGINT),))
         if not can_cast(type_of(term), target):
             what = f"{sql_name(type_of(term))} cannot be cast to {sql_name(target)}"
             raise self.reader.error(TypeMismatch, what, e)
@@ -519,7 +527,8 @@ class Expressions:
         if not e.args.get("safe"):  # CAST of the Spark dialect; TRY_CAST is the safe one
             return self._cast(e)
         target, inner = self._target(e), self.key(e.this)
-        self.castable(inner, target, e)
+        if not can_cast(type_of(inner), target):
+            return self.unsupported(e)
         return Call("try_cast", (inner,), target)
 
     def _anonymous(self, e: exp.Anonymous) -> Term:
