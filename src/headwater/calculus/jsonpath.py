@@ -51,6 +51,8 @@ def get_json_object(text: str, path: str) -> str | None:
                 value = value[step]
             case _:
                 return None
+    if type(value) is str and _HALF.search(value):
+        raise ValueError("half of a letter")
     return value if type(value) is str else _written(value)
 
 
@@ -92,6 +94,7 @@ def _refuse(text: str) -> Any:
     raise ValueError(f"{text} may have another text in Java")
 
 
+_HALF = re.compile("[\ud800-\udfff]")
 _PLAIN = re.compile(r'[^\x00-\x1f\x7f"\\\ud800-\udfff]*')
 
 
