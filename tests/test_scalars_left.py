@@ -94,5 +94,5 @@ def test_zeros_and_infinities() -> None:
     )
     for x, y, z in cases:
         assert repr(float(fdlibm.power(np.array([x]), np.array([y]))[0])) == repr(z), (x, y)
-    assert value("ln(d)", d=-1.0) is None and value("ln(d)", d=nan) == "nan"
+    assert value("ln(d)", d=-1.0) == "None" and value("ln(d)", d=nan) == "nan"
     assert value("log(e, d)", d=8.0, e=1.0) == "inf" and value("d % 3", d=inf) == "nan"
