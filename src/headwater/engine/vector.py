@@ -31,7 +31,8 @@ __all__ = ["NODES", "ArrowCannot", "evaluate", "in_zone", "is_column"]
 def evaluate(tree: Any, table: pa.Table, zone: str = "UTC") -> pa.Array:
     """The column that a tree stands for, with a row for each row of the table, in a time zone."""
     try:
-        out = _value(tree, table, zone)
+        with np.errstate(all="ignore"):  # a NaN may have bits of which numpy warns
+            out = _value(tree, table, zone)
         return pa.repeat(out, table.num_rows) if isinstance(out, pa.Scalar) else out
     except (pa.ArrowException, OverflowError) as e:
         raise ArrowCannot(str(e)) from e
