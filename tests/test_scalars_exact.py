@@ -214,7 +214,7 @@ def test_equal_to_spark_in_a_zone(zone: str) -> None:
 PATTERNS = (
     *("yyyyMMdd", "dd/MM/yyyy", "M/d/yyyy", "yyyy-MM", "yyyy", "dd MMM yyyy", "MM/dd/yy"),
     *("yyyy-MM-dd'T'HH:mm:ss.SSS", "yyyyMMddHHmmss", "hh:mm a dd.MM.yyyy", "H:m d.M.yyyy"),
-    *("yyyy-MM-dd HH:mm:ss.SSSSSS", "yyyyMMddHHmmssSSS", "yyyy.MM.dd 'at' HH'h'", "d-MMM-yy h a"),
+    *("yyyy-MM-dd HH:mm:ss.SSSSSS", "yyyyMMddHHmmss.SSS", "yyyy.MM.dd 'at' HH'h'", "d-MMM-yy h a"),
 )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from headwater.calculus import fdlibm
+from headwater.calculus.formats import reader
 from headwater.compiler.scalar import scalar
 from scalar_values import ROW, table
 from test_scalars_exact import LEFT, OF, read, told
@@ -83,6 +84,12 @@ def test_odd_documents(text: str, found: Any) -> None:
 )
 def test_text(expression: str, text: str, found: Any) -> None:
     assert value(expression, s=text) == found
+
+
+def test_digits_in_a_row_have_no_fraction() -> None:
+    """Spark gives NULL for '20240102030405006' in 'yyyyMMddHHmmssSSS'."""
+    assert reader("yyyyMMddHHmmss") is not None
+    assert reader("yyyyMMddHHmmssSSS") is None and reader("yyyyMMddHHmmss.SSS") is not None
 
 
 def test_a_nan_that_signals() -> None:

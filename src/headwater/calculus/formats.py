@@ -135,6 +135,8 @@ def reader(pattern: str) -> tuple[re.Pattern[str], tuple[Part, ...]] | None:
         loose = part.letter in "MdHhms" and part.times == 1
         if loose and (after.letter not in ("", "a") or after.text[:1].isdigit()):
             return None
+        if part.letter and after.letter == "S":  # of digits in a row Java knows no fraction
+            return None
         form += _form(part)
     return re.compile(form), tuple(p for p in found if p.letter)
 
