@@ -1,4 +1,4 @@
-"""Rounding, and scalar functions that mean what Python means; all other rows of `SCALARS` join by being imported.
+"""Rounding, logarithms and powers, and functions that mean what Python means; all other rows of `SCALARS` join by being imported.
 
 Those whose names start with `py_` are for comprehensions, which mean what Python means where Python and Spark
 differ: the sign of a remainder, floor division, an empty min.

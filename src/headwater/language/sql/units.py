@@ -1,4 +1,4 @@
-"""Functions whose arguments are not those of sqlglot's node: units and formats of time, places, optional arguments.
+"""Functions whose arguments are not those of sqlglot's node: units and formats of time, paths, places, optional arguments.
 
 sqlglot reads the name of a unit and the format of a date into its own words, so both are taken from the text. What is
 not read here, such as a unit that is not constant, is left to Spark as it stands.
@@ -223,9 +223,9 @@ def _splits(pattern: str) -> bool:
 
 def _bracket(x: Expressions, e: exp.Bracket) -> Term:
     """An element of an array that keeps its order; of others there is no first one."""
-    name = {(None, None): "item", (1, False): "element_at", (1, True): "try_element_at"}
-    called = name.get((e.args.get("offset"), e.args.get("safe")))
-    if called is None or len(e.expressions) != 1 or not isinstance(e.this.unnest(), exp.Expr):
+    names = {(None, None): "item", (1, False): "element_at", (1, True): "try_element_at"}
+    called = names.get((e.args.get("offset"), e.args.get("safe")))
+    if called is None or len(e.expressions) != 1:
         return x.unsupported(e)
     array, place = x.key(e.this), x.key(e.expressions[0])
     t = type_of(array)
@@ -288,15 +288,8 @@ NAMED: dict[str, Callable[[Expressions, Any], Term]] = {
 
 INTERNAL = frozenset(
     (
-        "second_part",
-        "yearofweek",
-        "sha256",
-        "one_row",
-        "is_null",
-        "is_not_null",
-        "negate",
-        "cast",
-        "item",
+        *("second_part", "yearofweek", "sha256", "one_row", "is_null", "is_not_null", "negate"),
+        *("cast", "item", "as_timestamp", "trim_both", "trim_leading", "trim_trailing"),
     )
 )
 """Scalars of the calculus that are no functions of Spark by these names."""
