@@ -281,6 +281,37 @@ date_texts = some(
     _odd,
 )
 
+
+def _json(r: random.Random, depth: int = 0) -> str:
+    """JSON text, now and then with spaces, numbers of all kinds, escapes, and something broken."""
+    space = r.choice(("", "", " "))
+    kind = r.random()
+    if depth < 3 and kind < (1.0 if depth == 0 else 0.45):
+        if r.random() < 0.7:
+            names = r.sample(("a", "b", "c", "d e", "é"), r.randint(0, 4))
+            names += r.choices(names, k=1) if names and r.random() < 0.03 else []
+            inside = ",".join(f'{space}"{n}":{space}{_json(r, depth + 1)}' for n in names)
+            return f"{{{inside}{space}}}"
+        return f"[{','.join(_json(r, depth + 1) for _ in range(r.randint(0, 4)))}{space}]"
+    words = ('"x"', '""', '"null"', '"a b"', r'"a\"b"', r'"\u00e9\n"', '"日本"', r'"\/"', '"{}"')
+    plain = ("null", "true", "false", "0", "-1", "12345678901234567890123", "-0", "1.5", "1.0")
+    odd = ("1e3", "1.10", "01", "NaN", "'x'", "x", '"', "1E400", "tru")
+    return r.choice(
+        r.choice((words, plain, (str(r.randint(-(10**6), 10**6)),), plain[:3], odd[:2]))
+    )
+
+
+json_texts = some(
+    (
+        *("", " ", "null", "1", '"a"', "{", "{}", "[]", '{"a":1}', '{"a":null}', "[null,1]", "x"),
+        *('{"a":1} x', '{"a":1,"a":2}', "{'a':1}", '{"a":[1,null,"b"]}', '{"a":{"b":[]}}', "[[1]]"),
+        *('{"a":NaN}', '{"a":01}', '{"a":"b', ' {"a" : "x"} ', '{"a":1,}', '[{"b":1},{"b":2}]'),
+        *('{"a":[{"b":1},{"b":2}]}', '{"a":"tab\there"}', r'{"a":"\ud83d\ude00"}', '{"A":1}'),
+        *(r'{"a":{"b":"q\"t"}}', '{"a":{"b":1.50,"c":-0.0}}', '{"a":100000000000000000000}'),
+    ),
+    _json,
+)
+
 COLUMNS: dict[str, tuple[Any, Draw]] = {
     "y": (ty.TINYINT, whole(8)),
     "h": (ty.SMALLINT, whole(16)),
@@ -298,6 +329,7 @@ COLUMNS: dict[str, tuple[Any, Draw]] = {
     "u": (ty.STRING, texts),
     "sn": (ty.STRING, number_texts),
     "sd": (ty.STRING, date_texts),
+    "js": (ty.STRING, json_texts),
     "k": (ty.BOOLEAN, lambda r: r.random() < 0.5),
     "dt": (ty.DATE, dates),
     "dv": (ty.DATE, dates),

@@ -7,7 +7,8 @@ import statistics
 import subprocess
 import sys
 import time
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,44 @@ def test_maintained_without_spark(tmp_path: Path, no_java: None) -> None:
         assert db.changes_table("report", since=db.version - 1).num_rows
         text = {r["id"]: r["p"] for r in db.table("lines").to_pylist()}
         assert text[3] == "0.8" and text[399] == "99.8"
+
+
+LOG = "id BIGINT, at TIMESTAMP, line STRING, doc STRING, price DECIMAL(38, 10), rate DOUBLE"
+WORDS = """
+SELECT word, count(*) AS n FROM log LATERAL VIEW explode(split(line, ' ')) x AS word GROUP BY word
+"""
+PARTS = """
+SELECT id, split(line, ' ')[0] AS first, size(split(line, ' ')) AS words, initcap(line) AS title,
+       hex(id) AS code, get_json_object(doc, '$.a.b[1]') AS found, date_format(at, 'EEE d MMM yyyy') AS day,
+       from_unixtime(id) AS since, to_date(substring(line, 1, 8), 'yyyyMMdd') AS said,
+       price * price AS square, price / 3 AS third, power(rate, 2.5) AS p, ln(rate) AS l, exp(rate) AS e
+FROM log
+"""
+
+
+def test_text_documents_and_powers_without_spark(tmp_path: Path, no_java: None) -> None:
+    with hw.open(tmp_path / "db") as db:
+        db.source("log", LOG)
+        db.view("words", WORDS)
+        db.view("parts", PARTS)
+        at = datetime(2024, 2, 29, 12, tzinfo=UTC)
+        rows = [
+            (255, at, "20240229 a a", '{"a": {"b": [1, "x"]}}', Decimal("1.5"), 2.0),
+            (1, at, "20240301 b", '{"a": 1.50}', Decimal(2), 1.0),
+            (2, None, None, None, None, None),
+        ]
+        names = ("id", "at", "line", "doc", "price", "rate")
+        db.apply({"log": [dict(zip(names, row, strict=True)) for row in rows]})
+        words = {r["word"]: r["n"] for r in db.table("words").to_pylist()}
+        assert words == {"20240229": 1, "a": 2, "20240301": 1, "b": 1}
+        found = {r["id"]: r for r in db.table("parts").to_pylist()}
+        assert found[255] == {
+            **{"id": 255, "first": "20240229", "words": 3, "title": "20240229 A A", "code": "FF"},
+            **{"found": "x", "day": "Thu 29 Feb 2024", "since": "1970-01-01 00:04:15"},
+            **{"said": date(2024, 2, 29), "square": Decimal("2.250000"), "third": Decimal("0.5")},
+            **{"p": 5.65685424949238, "l": 0.6931471805599453, "e": 7.38905609893065, "_w": 1},
+        }
+        assert found[1]["found"] is None and found[2]["first"] is None
 
 
 SCRIPT = """

@@ -8,11 +8,15 @@ greatest share of rows that may be left to Spark; without it, none. The interpre
 from __future__ import annotations
 
 import os
+import random
+from datetime import timedelta
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from headwater.calculus.formats import read as read_moment
+from headwater.calculus.formats import written
 from headwater.calculus.interpret import interpret
 from headwater.calculus.terms import Field, Term, Var, substitute
 from headwater.calculus.types import bag
@@ -22,7 +26,7 @@ from headwater.engine.types import arrow_type
 from headwater.engine.vector import ArrowCannot, evaluate
 from headwater.errors import ScalarError
 from headwater.language.sql import read_sql
-from scalar_values import ROW, rows, table, times_around
+from scalar_values import EPOCH, ROW, rows, table, times, times_around
 from spark_session import session
 
 pytestmark = pytest.mark.spark
@@ -51,12 +55,24 @@ cast(p as int) | try_cast(p as int) # 1; cast(q as bigint); cast(w as int) | try
 cast(d as decimal(10, 2)) | try_cast(d as decimal(10, 2)) # 1; cast(d as decimal(38, 10)) | try_cast(d as decimal(38, 10)) # 1; cast(p as decimal(12, 4)); cast(q as decimal(10, 2)) | try_cast(q as decimal(10, 2)) # 1; cast(w as decimal(38, 2)); cast(l as decimal(20, 0)); cast(i as decimal(12, 2)); cast(n as decimal(2, 1)) | try_cast(n as decimal(2, 1)) # 1
 cast(sn as int) | try_cast(sn as int) # 1; cast(sn as bigint) | try_cast(sn as bigint) # 1; cast(sn as tinyint) | try_cast(sn as tinyint) # 1; cast(sn as double) | try_cast(sn as double) # 1; cast(sn as decimal(12, 3)) | try_cast(sn as decimal(12, 3)) # 1; cast(sn as boolean) | try_cast(sn as boolean) # 1
 cast(sd as date) | try_cast(sd as date) # 1; to_date(sd) | try_cast(sd as date) # 1; cast(sd as timestamp_ntz) | try_cast(sd as timestamp_ntz) # 1; cast(sd as timestamp) | try_cast(sd as timestamp) # 1
+exp(d); ln(d); log(d); log10(d); log2(d); log(e, d); log(10, d); power(d, e); pow(d, 2); power(n, 3); power(p, 0.5D); exp(n); ln(p); log10(l)
+w * w | try_multiply(w, w) # 1; w * q | try_multiply(w, q) # 1; p * w | try_multiply(p, w) # 1; q * q; p * q; w / w | try_divide(w, w) # 1; p / q | try_divide(p, q) # 1; w / p | try_divide(w, p) # 1; q / w | try_divide(q, w) # 1; p / 3; w / 7; w + q | try_add(w, q) # 1; w - w | try_subtract(w, w) # 1; p % q | try_mod(p, q) # 1; p % 7; d % e | try_mod(d, e) # 1; d % 3; d % 0.1D
+startswith(s, u); endswith(s, u); contains(s, u); instr(s, u); replace(s, u, 'b'); replace(s, 'a', u); left(s, n); right(s, n); substring(s, n, 2); substring(s, -2); substring(s, n, n); repeat(s, n); left(s, -1); s like 'a\\%c'; s like '\\%a\\_%'; s ilike 'AB%' # 0.3; s ilike '%b\\_C%' # 0.3
+try_cast(sn as int) # 0.7; try_cast(sn as decimal(12, 3)) # 0.7; try_cast(sn as double) # 1; try_cast(sd as date) # 0.6; try_cast(sd as timestamp) # 0.7; try_cast(i as tinyint) # 1; try_cast(i as bigint); cast(ts as bigint); cast(ts as int) | try_cast(ts as int) # 1; cast(ts as double); cast(i as timestamp); cast(l as timestamp) # 0.8; trim(both 'ab' from s); trim('a' from s); trim(leading 'a' from s); trim(trailing u from s)
+hex(s); hex(i); hex(l); hex(y); initcap(s) # 0.5; split(s, ','); split(s, ',', 2); split(s, '\\.'); split(s, '[|]'); split(s, 'a', -1); split(s, 'b', 1); split(s, 'é'); split(s, '[ab]+') # 0.8; split(s, '\\s+') # 0.8; split(s, ' ', 0)
+split(s, ',')[0]; element_at(split(s, 'a'), 1); element_at(split(s, 'a'), -1); get(split(s, 'a'), 1); try_element_at(split(s, 'a'), 2); size(split(s, 'a'))
+s rlike 'a.c' # 0.8; s rlike '(?i)ABC' # 0.8; s rlike '\\w+' # 0.8; regexp_replace(s, '\\s', '') # 0.8; regexp_extract(s, '(.)b', 1) # 0.8
+date_format(ts, 'yyyy-MM-dd'); date_format(ts, 'yyyy-MM-dd HH:mm:ss.SSS'); date_format(tn, 'yyyyMMdd'); date_format(dt, 'MMM d, yyyy'); date_format(ts, 'EEEE, dd MMMM yy'); date_format(ts, 'E h:m:s a'); date_format(ts, "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"); date_format(ts, 'y/M/d hh H SSSSSSSSS D DDD'); date_format(dt, "'it''s' EEE")
+from_unixtime(i); from_unixtime(i, 'yyyy/MM/dd'); from_unixtime(l, 'HH') # 0.6
+to_date(sd, 'yyyy-MM-dd') | try_to_date(sd, 'yyyy-MM-dd') # 0.8; to_timestamp(sd, 'yyyy-MM-dd HH:mm:ss') | try_to_timestamp(sd, 'yyyy-MM-dd HH:mm:ss') # 0.9; unix_timestamp(sd, 'yyyy-MM-dd') | unix_timestamp(try_to_timestamp(sd, 'yyyy-MM-dd')) # 0.8
+get_json_object(js, '$.a') # 0.6; get_json_object(js, '$.a.b') # 0.6; get_json_object(js, '$.a[1]') # 0.6; get_json_object(js, '$.a[0].b') # 0.6; get_json_object(js, '$[0]') # 0.6; get_json_object(js, '$.b.c[0]') # 0.6
 """
 
 IN_A_ZONE = r"""
 year(ts); day(ts); hour(ts); minute(ts); second(ts); hour(dt) # 1; to_date(ts); cast(ts as timestamp_ntz); cast(ts as string); cast(tn as timestamp) # 1; cast(dt as timestamp) # 1
 date_trunc('year', ts) # 0.05; date_trunc('quarter', ts) # 0.05; date_trunc('month', ts) # 0.05; date_trunc('week', ts) # 0.05; date_trunc('day', ts) # 0.05; date_trunc('hour', ts) # 0.05; date_trunc('minute', ts) # 0.05; date_trunc('second', ts)
 cast(sd as timestamp) | try_cast(sd as timestamp) # 1; unix_seconds(ts); concat_ws(' ', ts, n); extract(second from ts)
+date_format(ts, 'yyyy-MM-dd HH:mm:ss.SSS EEE'); date_format(dt, 'yyyy-MM-dd HH') # 1; date_format(tn, 'HH:mm') # 1; from_unixtime(unix_seconds(ts)); to_date(cast(dt as string), 'yyyy-MM-dd') # 1; to_timestamp(cast(tn as string), 'yyyy-MM-dd HH:mm:ss') | try_to_timestamp(cast(tn as string), 'yyyy-MM-dd HH:mm:ss') # 1
 """
 ZONES = (
     "Europe/Berlin",
@@ -192,6 +208,36 @@ def in_zone(zone: str) -> Any:
 def test_equal_to_spark_in_a_zone(zone: str) -> None:
     drawn = rows(1000, 2, ts=times_around(zone), tn=times_around(zone))
     wrong = compared(in_zone(zone), IN_A_ZONE, drawn, zone)
+    assert not wrong, "\n".join(wrong)
+
+
+PATTERNS = (
+    *("yyyyMMdd", "dd/MM/yyyy", "M/d/yyyy", "yyyy-MM", "yyyy", "dd MMM yyyy", "MM/dd/yy"),
+    *("yyyy-MM-dd'T'HH:mm:ss.SSS", "yyyyMMddHHmmss", "hh:mm a dd.MM.yyyy", "H:m d.M.yyyy"),
+    *("yyyy-MM-dd HH:mm:ss.SSSSSS", "yyyyMMddHHmmss.SSS", "yyyy.MM.dd 'at' HH'h'", "d-MMM-yy h a"),
+)
+
+
+def test_patterns_are_read_as_spark_reads_them() -> None:
+    """Moments written in a pattern, some with a digit or a sign changed."""
+    draw, wrong = random.Random(4), []
+    for pattern in PATTERNS:
+        texts = [written(times(draw), pattern) for _ in range(400)]
+        for i in range(0, 400, 3):
+            at = draw.randrange(len(texts[i]))
+            texts[i] = texts[i][:at] + draw.choice("0123456789 -/aPx") + texts[i][at + 1 :]
+        form = pattern.replace("'", "\\'")
+        asked = local_frame(session(), pa.table({"s": texts})).selectExpr(
+            f"try_to_timestamp(s, '{form}') AS v", f"try_to_date(s, '{form}') AS d"
+        )
+        there, days = (plain(c) for c in asked.toArrow().columns)
+        for text, expected, day in zip(texts, there, days, strict=True):
+            try:
+                here = (read_moment(text, pattern) - EPOCH) // timedelta(microseconds=1)
+            except ValueError:
+                here = None
+            if here is not None and (here, here // 86_400_000_000) != (expected, day):
+                wrong.append(f"{pattern}: {text!r} is {here}, not {expected}")
     assert not wrong, "\n".join(wrong)
 
 

@@ -7,11 +7,7 @@ generators and all that is not deterministic, so that none of these slips in as 
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
-
 from pyspark.errors import AnalysisException
-from pyspark.logger import PySparkLogger
 from pyspark.sql import types as st
 
 from headwater.calculus import types as ty
@@ -59,7 +55,7 @@ class Asking:
     def _ask(self, template: str, types: tuple[KeyType, ...]) -> Told:
         names = [f"_{i}" for i in range(len(types))]
         text = template.format(*names)
-        with telling("reading an expression"), _quiet():
+        with telling("reading an expression"):
             columns = [
                 f"CAST(NULL AS {spark_type(t)}) AS {n}" for t, n in zip(types, names, strict=True)
             ]
@@ -82,17 +78,6 @@ class Asking:
                 condition = "USER_FUNCTION"
         problem = short.partition(" SQLSTATE")[0].rstrip(". ")
         return Told("", None, condition, problem, routine)
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """PySpark logs every error of an analysis with its whole trace; these are answers, and not errors."""
-    log = PySparkLogger.getLogger("SQLQueryContextLogger")
-    before, log.disabled = log.disabled, True
-    try:
-        yield
-    finally:
-        log.disabled = before
 
 
 def key_type(t: st.DataType) -> KeyType | None:

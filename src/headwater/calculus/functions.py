@@ -1,4 +1,4 @@
-"""Rounding, and scalar functions that mean what Python means; all other rows of `SCALARS` join by being imported.
+"""Rounding, logarithms and powers, and functions that mean what Python means; all other rows of `SCALARS` join by being imported.
 
 Those whose names start with `py_` are for comprehensions, which mean what Python means where Python and Spark
 differ: the sign of a remainder, floor division, an empty min.
@@ -7,12 +7,18 @@ differ: the sign of a remainder, floor division, an empty min.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
+
 import headwater.calculus.casts
+import headwater.calculus.formats
+import headwater.calculus.jsonpath
 import headwater.calculus.texts
 import headwater.calculus.times  # noqa: F401  (their rows join SCALARS)
+from headwater.calculus import fdlibm
 from headwater.calculus.dyadic import Dyadic
 from headwater.calculus.scalars import (
     EXACT,
@@ -77,6 +83,48 @@ def _(r: KeyType, _: Any, a: Any, b: Any) -> Any:
     rest = abs(a) % abs(b) * (1 if a >= 0 else -1)
     again = rest + b
     return fit(r, abs(again) % abs(b) * (1 if again >= 0 else -1) if rest < 0 else rest)
+
+
+# --- logarithms and powers, to Java's last bit ---------------------------------------------------------------
+
+
+def _doubles(types: tuple[KeyType, ...]) -> KeyType | None:
+    return DOUBLE if all(map(is_numeric, types)) else None
+
+
+def _strict(f: Callable[..., Any], *values: Any) -> float:
+    return float(f(*(np.array([float(v)]) for v in values))[0])
+
+
+@scalar("exp", _doubles)
+def _(_r: KeyType, _: Any, a: Any) -> float:
+    return _strict(fdlibm.exp, a)
+
+
+@scalar("power", _doubles)
+def _(_r: KeyType, _: Any, a: Any, b: Any) -> float:
+    return _strict(fdlibm.power, a, b)
+
+
+@scalar("ln", _doubles)
+def _(_r: KeyType, _: Any, a: Any) -> float | None:
+    return None if a <= 0 else _strict(fdlibm.log, a)
+
+
+@scalar("log10", _doubles)
+def _(_r: KeyType, _: Any, a: Any) -> float | None:
+    return None if a <= 0 else _strict(fdlibm.log10, a)
+
+
+@scalar("log", _doubles)
+def _(_r: KeyType, _: Any, base: Any, a: Any) -> float | None:
+    """The logarithm to a base; NULL where there is none, as for all logarithms."""
+    return None if a <= 0 or base <= 0 else _strict(fdlibm.log_to, base, a)
+
+
+@scalar("log2", _doubles)
+def _(_r: KeyType, _: Any, a: Any) -> float | None:
+    return None if a <= 0 else _strict(fdlibm.log_to, 2, a)
 
 
 # --- Python's own ---------------------------------------------------------------------------------------

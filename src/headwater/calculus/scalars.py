@@ -34,13 +34,14 @@ from headwater.calculus.types import (
 from headwater.errors import ScalarError
 
 EXACT = Context(prec=120, rounding=ROUND_HALF_UP)
-QUOTIENT = Context(prec=39, rounding=ROUND_HALF_UP)
-"""Spark divides decimals to 38 digits and one more before it rounds to the result's scale."""
+"""Digits enough for each sum, product and quotient of decimals; a result is rounded once, to its own places."""
 
 SPARK_TEXT = "spark:"
 """How the name of a function begins that is Spark's text with a hole `{0}`, `{1}`, ... for each argument."""
 OR_EMPTY = f"{SPARK_TEXT}coalesce({{0}}, array())"
 """An array, or the empty one in the place of NULL."""
+AS_BAG = f"{SPARK_TEXT}{{0}}"
+"""An array whose elements become rows."""
 
 TypeRule = Callable[[tuple[KeyType, ...]], KeyType | None]
 
@@ -252,7 +253,7 @@ def divide(r: KeyType, _: Any, a: Any, b: Any) -> Any:
     if b == 0:
         raise division_by_zero()
     a, b = operands(r, a, b)
-    return fit(r, QUOTIENT.divide(a, b) if isinstance(a, Decimal) else a / b)
+    return fit(r, EXACT.divide(a, b) if isinstance(a, Decimal) else a / b)
 
 
 @scalar("%", arithmetic_type("%"))
@@ -263,7 +264,7 @@ def _(r: KeyType, _: Any, a: Any, b: Any) -> Any:
     if isinstance(a, Decimal):
         return fit(r, EXACT.remainder(a, b))
     if isinstance(a, float):
-        return math.fmod(a, b)
+        return math.fmod(a, b) if math.isfinite(a) else math.nan
     return abs(a) % abs(b) * (1 if a >= 0 else -1)
 
 
@@ -327,14 +328,6 @@ def _(r: KeyType, _: Any, a: Any) -> Any:
 @scalar("sqrt", lambda ts: DOUBLE if is_numeric(ts[0]) else None)
 def _(_r: KeyType, _: Any, a: Any) -> float:
     return math.sqrt(a) if a >= 0 else math.nan
-
-
-@scalar("power", lambda ts: DOUBLE if all(map(is_numeric, ts)) else None)
-def _(_r: KeyType, _: Any, a: Any, b: Any) -> float:
-    try:
-        return float(math.pow(a, b))
-    except OverflowError:
-        return math.inf
 
 
 def extreme(pick: Callable[..., Any]) -> Callable[..., Any]:

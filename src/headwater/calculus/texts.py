@@ -8,7 +8,17 @@ from collections.abc import Callable
 from typing import Any
 
 from headwater.calculus.scalars import SCALARS, Scalar, TypeRule
-from headwater.calculus.types import BOOLEAN, INTEGER, INTEGRAL, STRING, VOID, Base, KeyType
+from headwater.calculus.types import (
+    BINARY,
+    BOOLEAN,
+    INTEGER,
+    INTEGRAL,
+    STRING,
+    VOID,
+    Base,
+    KeyType,
+    ListType,
+)
 
 
 def _strings(result: KeyType, *rest: KeyType) -> TypeRule:
@@ -62,6 +72,9 @@ _string("length", INTEGER, len)
 _string("trim", STRING, lambda s: s.strip(" "))
 _string("ltrim", STRING, lambda s: s.lstrip(" "))
 _string("rtrim", STRING, lambda s: s.rstrip(" "))
+_string("trim_both", STRING, str.strip, texts=2)
+_string("trim_leading", STRING, str.lstrip, texts=2)
+_string("trim_trailing", STRING, str.rstrip, texts=2)
 _string("concat", STRING, lambda *parts: "".join(parts), texts=None)
 _string("replace", STRING, lambda s, a, b: s.replace(a, b) if a else s, texts=3)
 _string("startswith", BOOLEAN, str.startswith, texts=2)
@@ -152,9 +165,9 @@ _string("sha256", STRING, lambda s: hashlib.sha256(s.encode()).hexdigest())
 
 _PLAIN = re.compile(
     r"""(?x) \A (?: \^ )? (?:
-      (?: [A-Za-z0-9 ,;:@/_=<>!\#%&'"~\x60-]          # a letter that stands for itself
-        | \\[.*+?()\[\]{}|^$/\\-] | \\d             # an escaped sign; a digit
-        | \[ \^? (?: [A-Za-z0-9](?:-[A-Za-z0-9])? | [ _,;:@/.] | \\[d.\\] )+ \]
+      (?: [A-Za-z0-9 ,;:@/_=<>!\#%&'"~\x60-] | \.     # a letter that stands for itself; any letter
+        | \\[.*+?()\[\]{}|^$/\\-] | \\[dws]         # an escaped sign; a digit, a letter, a space
+        | \[ \^? (?: [A-Za-z0-9](?:-[A-Za-z0-9])? | [ _,;:@/.] | \\[dws.\\] )+ \]
         | \( | \) | \|
       ) (?: [*+?] | \{[0-9]{1,2}(?:,[0-9]{0,2})?\} )? \??
     )* \$? \Z"""
@@ -168,12 +181,15 @@ _ODD = ("(?", "()", "||", "(|", "|)", ")*", ")+", ")?", "){")
 
 def plain_pattern(pattern: str) -> re.Pattern[str] | None:
     """A pattern as Python's, if it means the same in Java."""
+    flags = re.ASCII
+    if pattern.startswith("(?i)"):
+        pattern, flags = pattern[4:], flags | re.IGNORECASE
     if not _PLAIN.match(pattern) or any(odd in pattern for odd in _ODD):
         return None
     if pattern.endswith("$") and not pattern.endswith("\\$"):
         pattern = pattern[:-1] + r"\Z"
     try:
-        return re.compile(pattern, re.ASCII)
+        return re.compile(pattern, flags)
     except re.error:
         return None
 
@@ -183,6 +199,35 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     if found is None:
         raise ValueError("a regular expression that only Spark reads")
     return found
+
+
+_LITERAL = re.compile(
+    r"(?:[A-Za-z0-9 ,;:@/_=<>!#%&'\"~`\u0100-\uffff\u00a1-\u00ff-]|\\[.*+?()\[\]{}|^$/\\-])+"
+)
+
+
+def literal_pattern(pattern: str) -> str | None:
+    r"""The text that a pattern stands for, if it is just text: of `a\.b`, `a.b`."""
+    if len(pattern) == 3 and pattern[0] == "[" and pattern[2] == "]" and pattern[1] in ",|;.":
+        return pattern[1]
+    return re.sub(r"\\(.)", r"\1", pattern) if _LITERAL.fullmatch(pattern) else None
+
+
+def split(s: str, pattern: str, limit: int) -> tuple[str, ...]:
+    """The pieces between the matches of a pattern that matches something; with a limit, so many at most."""
+    word = literal_pattern(pattern)
+    if word is not None:
+        return tuple(s.split(word, limit - 1 if limit > 0 else -1))
+    compiled, start = _compiled(pattern), 0
+    out: list[str] = []
+    if compiled.search("") is not None:
+        raise ValueError("a pattern that matches nothing at all")
+    for found in compiled.finditer(s):
+        if len(out) == limit - 1:
+            break
+        out.append(s[start : found.start()])
+        start = found.end()
+    return (*out, s[start:])
 
 
 def regexp_extract(s: str, pattern: str, group: int) -> str:
@@ -199,3 +244,63 @@ _string(
     lambda s, p, by: _compiled(p).sub(lambda _: by, s),
     texts=3,
 )
+_string("split", ListType(STRING), split, INTEGER, texts=2)
+
+
+# --- elements of arrays -------------------------------------------------------------------------------------------
+
+
+def _item(first: int, absent: bool) -> Callable[..., Any]:
+    """The element at a place counted from `first`; NULL where there is none, or else an error."""
+
+    def apply(_r: KeyType, _t: Any, array: tuple[Any, ...], place: int) -> Any:
+        at = len(array) + place if first and place < 0 else place - first
+        if (first and not place) or (not absent and not 0 <= at < len(array)):
+            raise ValueError(f"an array of {len(array)} elements has none at {place}")
+        return array[at] if 0 <= at < len(array) else None
+
+    return apply
+
+
+def _element(types: tuple[KeyType, ...]) -> KeyType | None:
+    array, place = types
+    whole = isinstance(place, Base) and place.name in INTEGRAL
+    return array.element if isinstance(array, ListType) and whole else None
+
+
+for _name, _first, _absent in (
+    ("item", 0, False),
+    ("get", 0, True),
+    ("element_at", 1, False),
+    ("try_element_at", 1, True),
+):
+    SCALARS[_name] = Scalar(_name, _element, _item(_first, _absent), True, (2, 2))
+
+
+# --- signs ---------------------------------------------------------------------------------------------------------
+
+
+def hexadecimal(value: Any) -> str:
+    """The digits of a number, which counts from 2^64 down where it is negative, or of bytes."""
+    if isinstance(value, int):
+        return f"{value & (1 << 64) - 1:X}"
+    return (value.encode() if isinstance(value, str) else value).hex().upper()
+
+
+def _hex_type(types: tuple[KeyType, ...]) -> KeyType | None:
+    t = types[0]
+    known = t in (STRING, BINARY, VOID) or (isinstance(t, Base) and t.name in INTEGRAL)
+    return STRING if known else None
+
+
+SCALARS["hex"] = Scalar("hex", _hex_type, lambda _r, _t, value: hexadecimal(value), True, (1, 1))
+
+
+def initcap(s: str) -> str:
+    """Every word with a capital, and the rest without; words end at spaces."""
+    if not s.isascii():
+        raise ValueError("letters whose case may be another one")
+    return " ".join(w[:1].upper() + w[1:] for w in s.lower().split(" "))
+
+
+_string("initcap", STRING, initcap)

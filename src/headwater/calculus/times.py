@@ -170,6 +170,7 @@ _typed("unix_timestamp", BIGINT, lambda t: int(Decimal(_micros(t)) // 1_000_000)
 _typed("unix_millis", BIGINT, lambda t: _micros(t) // 1000, TIMESTAMP)
 _typed("unix_micros", BIGINT, _micros, TIMESTAMP)
 _typed("timestamp_seconds", TIMESTAMP, lambda n: EPOCH + timedelta(seconds=n), BIGINT)
+_typed("as_timestamp", TIMESTAMP, lambda n: EPOCH + timedelta(seconds=n), BIGINT)
 _typed("timestamp_millis", TIMESTAMP, lambda n: EPOCH + timedelta(milliseconds=n), BIGINT)
 _typed("timestamp_micros", TIMESTAMP, lambda n: EPOCH + timedelta(microseconds=n), BIGINT)
 _date(

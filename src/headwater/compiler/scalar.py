@@ -21,7 +21,7 @@ from typing import Any
 from headwater.calculus import types as ty
 from headwater.calculus.check import type_of
 from headwater.calculus.parse import parse_type
-from headwater.calculus.scalars import SCALARS, SPARK_TEXT, as_decimal, common_type
+from headwater.calculus.scalars import AS_BAG, SCALARS, SPARK_TEXT, as_decimal, common_type
 from headwater.calculus.terms import (
     Add,
     Box,
@@ -181,10 +181,17 @@ _CALLED: tuple[tuple[Operands, str], ...] = (
     (_own, "abs"),
     (_result, "greatest least coalesce"),
     (_whole, "floor ceil"),
-    (_takes(ty.DOUBLE), "sign sqrt power rint isnan nanvl"),
-    (_takes(ty.STRING), "concat_ws translate md5 sha1 rlike regexp_replace"),
+    (_takes(ty.DOUBLE), "sign sqrt power rint isnan nanvl exp ln log log2 log10"),
+    (_takes(ty.STRING), "concat_ws translate md5 sha1 rlike regexp_replace initcap"),
+    (_takes(ty.STRING), "get_json_object to_timestamp"),
+    (_own, "hex get element_at try_element_at"),
+    (_takes(ty.TIMESTAMP, ty.STRING), "date_format"),
+    (_takes(ty.BIGINT, ty.STRING), "from_unixtime"),
     (_takes(ty.STRING, ty.INTEGER, ty.STRING), "lpad rpad"),
-    (_takes(ty.STRING, ty.STRING, ty.INTEGER), "locate substring_index split_part regexp_extract"),
+    (
+        _takes(ty.STRING, ty.STRING, ty.INTEGER),
+        "locate substring_index split_part regexp_extract split",
+    ),
     (_takes(ty.DATE), "weekday unix_date"),
     (_takes(ty.DATE, ty.STRING), "next_day"),
     (_takes(ty.STRING, ty.TIMESTAMP), "date_trunc"),
@@ -207,6 +214,11 @@ SQL: dict[str, tuple[Operands, Writing]] = {
     **{op: (_common, _infix(op)) for op in ("=", "<>", "<", "<=", ">", ">=", "<=>")},
     "/": (_takes(ty.DOUBLE), _infix("/")),
     "div": (_takes(ty.BIGINT), _infix("div")),
+    "item": (_own, _form("({})[{}]")),
+    "as_timestamp": (_takes(ty.BIGINT), _form("CAST({} AS TIMESTAMP)")),
+    "trim_both": (_takes(ty.STRING), _form("trim(BOTH {1} FROM {0})")),
+    "trim_leading": (_takes(ty.STRING), _form("trim(LEADING {1} FROM {0})")),
+    "trim_trailing": (_takes(ty.STRING), _form("trim(TRAILING {1} FROM {0})")),
     "sha256": (_takes(ty.STRING), _form("sha2({}, 256)")),
     "pmod": (_numbers, _infix(",", "pmod")),
     "yearofweek": (_takes(ty.DATE), _form("extract(YEAROFWEEK FROM {})")),
@@ -340,8 +352,10 @@ class _Writer:
             return parts[0].try_cast(r)
         if name.startswith(SPARK_TEXT):
             sql = name.removeprefix(SPARK_TEXT).format(*(_apart(p.sql) for p in parts))
-            known = name == CARDINALITY and parts[0].tree is not None
-            tree = ["cardinality", str(r), parts[0].tree] if known else None
+            known = {CARDINALITY: "cardinality", AS_BAG: "elements"}.get(name)
+            tree = (
+                None if known is None or parts[0].tree is None else [known, str(r), parts[0].tree]
+            )
             return _Part(f"({sql})", r, tree)
         if name not in SQL:
             return _Part(f"{column_name(name)}({', '.join(p.sql for p in parts)})", r, None)

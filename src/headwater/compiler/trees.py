@@ -13,6 +13,8 @@ from collections.abc import Callable
 from typing import Any
 
 from headwater.calculus import types as ty
+from headwater.calculus.formats import reader, writable
+from headwater.calculus.jsonpath import steps
 from headwater.calculus.texts import plain_pattern
 from headwater.calculus.types import Base, KeyType, Type
 
@@ -46,37 +48,19 @@ def _sums(types: Types, r: KeyType, trees: list[Tree]) -> bool:
     return all(is_a(t, "decimal") for t in types) or (_alike(types, r, trees) and ty.is_numeric(r))
 
 
-def _products(types: Types, r: KeyType, trees: list[Tree]) -> bool:
-    """A product of decimals keeps all digits, and 256 bits hold it."""
-    a, b = types
-    if is_a(a, "decimal") and is_a(b, "decimal"):
-        assert isinstance(a, Base) and isinstance(b, Base) and isinstance(r, Base)
-        return a.scale + b.scale == r.scale and a.precision + b.precision < 76
-    return _alike(types, r, trees) and ty.is_numeric(r)
-
-
 def _quotients(types: Types, r: KeyType, trees: list[Tree]) -> bool:
-    """Doubles; and decimals where 256 bits hold the quotient and one digit more than the result has.
+    """Decimals, or doubles."""
+    return all(is_a(t, "decimal") for t in types) or types == (ty.DOUBLE, ty.DOUBLE)
 
-    Spark rounds a quotient to 39 places and then to the result's. That is one rounding where the
-    divisor has no more digits than lie between: a quotient that is not half is further from it.
-    """
-    a, b = types
-    if not is_a(a, "decimal"):
-        return types == (ty.DOUBLE, ty.DOUBLE) and r == ty.DOUBLE
-    assert isinstance(a, Base) and isinstance(b, Base) and isinstance(r, Base)
-    places = max(a.scale + b.precision - b.scale + 1, r.scale + 1, 4)
-    single = b.precision + r.scale <= 39 and r.scale >= a.scale - b.scale
-    return single and a.precision - a.scale + b.scale + places <= 76
+
+def _remainders(types: Types, r: KeyType, trees: list[Tree]) -> bool:
+    """What has a quotient, or integers of one type."""
+    return _quotients(types, r, trees) or _integers(types, r, trees)
 
 
 def _fixed(types: Types, r: KeyType, trees: list[Tree]) -> bool:
     """All but the first operand are constants, and not NULL."""
     return all(t[0] == "literal" and t[2] is not None for t in trees[1:])
-
-
-def _from_left(types: Types, r: KeyType, trees: list[Tree]) -> bool:
-    return _fixed(types, r, trees) and all(t[2] >= 0 for t in trees[1:])
 
 
 def _known_unit(types: Types, r: KeyType, trees: list[Tree]) -> bool:
@@ -111,16 +95,28 @@ def _same_pattern(types: Types, r: KeyType, trees: list[Tree]) -> bool:
     return r != ty.STRING or 0 <= trees[2][2] <= pattern.groups
 
 
+def _written(types: Types, r: KeyType, trees: list[Tree]) -> bool:
+    return _fixed(types, r, trees) and writable(trees[1][2])
+
+
+def _read(types: Types, r: KeyType, trees: list[Tree]) -> bool:
+    return _fixed(types, r, trees) and reader(trees[1][2]) is not None
+
+
+def _path(types: Types, r: KeyType, trees: list[Tree]) -> bool:
+    return _fixed(types, r, trees) and steps(trees[1][2]) is not None
+
+
 _TESTS: tuple[tuple[Test, str], ...] = (
     (
         _always,
         "and or not is_null is_not_null case negate abs length concat trim ltrim rtrim one_row",
     ),
     (_alike, "= <> < <= > >= <=> greatest least coalesce py_present"),
-    (_sums, "+ -"),
-    (_products, "*"),
+    (_sums, "+ - *"),
     (_quotients, "/"),
-    (_integers, "% div pmod py_floordiv py_mod"),
+    (_remainders, "%"),
+    (_integers, "div pmod py_floordiv py_mod"),
     (_always, "year quarter month day dayofweek dayofyear weekofyear date_add date_sub datediff"),
     (_always, "weekday yearofweek last_day add_months unix_date"),
     (_always, "hour minute second second_part unix_seconds unix_timestamp unix_millis unix_micros"),
@@ -129,11 +125,16 @@ _TESTS: tuple[tuple[Test, str], ...] = (
     (_days_of_text, "next_day"),
     (_rounds, "round"),
     (_no_floats, "floor ceil sign sqrt rint isnan nanvl"),
+    (_always, "exp ln log log2 log10 power hex initcap"),
+    (_always, "as_timestamp trim_both trim_leading trim_trailing"),
+    (_fixed, "split item get element_at try_element_at"),
+    (_path, "get_json_object"),
+    (_written, "date_format from_unixtime"),
+    (_read, "to_timestamp"),
     (_always, "upper lower concat_ws"),
-    (_fixed, "startswith endswith contains replace instr repeat right"),
+    (_always, "startswith endswith contains replace instr repeat right substring left"),
     (_always, "reverse lpad rpad locate substring_index translate split_part md5 sha1 sha256"),
     (_same_pattern, "rlike regexp_extract regexp_replace"),
-    (_from_left, "substring left"),
 )
 
 TREES: dict[str, Test] = {name: test for test, names in _TESTS for name in names.split()}
@@ -168,7 +169,7 @@ def cast_tree(source: KeyType, target: KeyType, tree: Tree) -> Tree:
 
 
 def try_cast_tree(source: KeyType, target: KeyType, tree: Tree) -> Tree:
-    """A cast that is NULL where text is surely of another form; of other values what fails is left to Spark."""
+    """TRY_CAST: the tree of the cast, in which text that is surely no value is NULL; the rest is Spark's to try."""
     made = cast_tree(source, target, tree)
     if source != ty.STRING or made is None or made[0] == "literal":
         return made
@@ -197,13 +198,13 @@ def _castable(a: str, b: str) -> bool:
 
 
 def like_tree(r: KeyType, trees: list[Tree]) -> Tree:
-    """LIKE with a constant pattern that escapes nothing; with `%` at its ends only it is a plain search."""
+    """LIKE with a constant pattern; with `%` at its ends only it is a plain search."""
     subject, pattern = trees
     if pattern[0] != "literal" or pattern[2] is None:
         return None
     word = pattern[2].strip("%")
     if "\\" in word:
-        return None
+        return ["like_escaped", str(r), subject, pattern]
     if "%" in word or "_" in word:
         return ["like", str(r), subject, pattern]
     ends = (pattern[2][:1] == "%", pattern[2][-1:] == "%")

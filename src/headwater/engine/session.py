@@ -11,8 +11,10 @@ and small changes carried through, without one.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,6 +28,7 @@ import pyspark
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.errors import PySparkException, PySparkRuntimeError
+from pyspark.logger import PySparkLogger
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -281,11 +284,34 @@ def local_frame(session: SparkSession, table: pa.Table) -> DataFrame:
             java.setActiveSession(before._jsparkSession)
 
 
+LOGS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+"""Where PySpark writes the errors of queries, each as JSON with its whole trace."""
+
+
 @contextlib.contextmanager
-def telling(what: str) -> Iterator[None]:
-    """Spark's errors with our sentence on top."""
+def _unlogged() -> Iterator[None]:
+    """What this thread asks of Spark is not logged: its errors are raised, or are answers."""
+    thread = threading.get_ident()
+
+    def of_others(_: logging.LogRecord) -> bool:
+        return threading.get_ident() != thread
+
+    logs = [PySparkLogger.getLogger(name) for name in LOGS]
+    for log in logs:
+        log.addFilter(of_others)
     try:
         yield
+    finally:
+        for log in logs:
+            log.removeFilter(of_others)
+
+
+@contextlib.contextmanager
+def telling(what: str) -> Iterator[None]:
+    """Spark's errors with our sentence on top, and without PySpark's own report of them."""
+    try:
+        with _unlogged():
+            yield
     except (PySparkException, Py4JError, ConnectionError, AttributeError) as e:
         if not _alive():  # a session that was stopped answers with any of these
             raise EngineError(
@@ -367,6 +393,12 @@ def match_python(spark: SparkSession) -> None:
         context.pythonExec = sys.executable
 
 
+def say_starting() -> None:
+    """A line on the terminal, if there is one, before Java starts: that takes seconds."""
+    if sys.stderr is not None and sys.stderr.isatty():
+        print("Spark is starting, which takes some seconds", file=sys.stderr, flush=True)
+
+
 def local_session() -> SparkSession:
     """The session of this process, or a local one on all cores."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -382,6 +414,7 @@ def local_session() -> SparkSession:
         .config(TIME_ZONE, LOCAL_ZONE)
         .config("spark.log.level", "ERROR")
     )
+    say_starting()
     with telling("starting, for which it needs Java 17 or newer"):
         made: SparkSession = builder.getOrCreate()
     return made
@@ -391,6 +424,7 @@ def quiet_session(log: Path) -> SparkSession:
     """The same, where the messages of the Java process go to a file and not to the terminal."""
     if current_session() is not None:
         return local_session()
+    say_starting()
     sys.stderr.flush()
     terminal = os.dup(2)
     with log.open("ab") as f:

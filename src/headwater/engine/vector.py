@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.calculus.parse import parse_type
-from headwater.engine.scalars import numbers, texts, times, zones
+from headwater.engine.scalars import decimals, formats, numbers, texts, times, zones
 from headwater.engine.scalars.base import ArrowCannot, Column, columnar
 from headwater.engine.scalars.casts import cast, fitted, try_cast
 from headwater.engine.types import arrow_type
@@ -31,7 +31,8 @@ __all__ = ["NODES", "ArrowCannot", "evaluate", "in_zone", "is_column"]
 def evaluate(tree: Any, table: pa.Table, zone: str = "UTC") -> pa.Array:
     """The column that a tree stands for, with a row for each row of the table, in a time zone."""
     try:
-        out = _value(tree, table, zone)
+        with np.errstate(all="ignore"):  # a NaN may have bits of which numpy warns
+            out = _value(tree, table, zone)
         return pa.repeat(out, table.num_rows) if isinstance(out, pa.Scalar) else out
     except (pa.ArrowException, OverflowError) as e:
         raise ArrowCannot(str(e)) from e
@@ -143,32 +144,35 @@ def _arithmetic(name: str) -> Callable[..., Column]:
 
     def apply(t: pa.DataType, *operands: Column) -> Column:
         if pa.types.is_decimal(t):
-            return fitted(t, plain(*map(_wide, operands)))
+            return fitted(t, plain(*map(decimals.wide, operands)))
         return (plain if pa.types.is_floating(t) else checked)(*operands)
 
     return apply
 
 
-def _wide(a: Column) -> Column:
-    return a.cast(pa.decimal256(a.type.precision, a.type.scale))
+def _multiply(t: pa.DataType, a: Column, b: Column) -> Column:
+    return decimals.multiply(t, a, b) if pa.types.is_decimal(t) else _times(t, a, b)
+
+
+_times = _arithmetic("multiply")
 
 
 def _divide(t: pa.DataType, a: Column, b: Column) -> Column:
+    if pa.types.is_decimal(t):
+        return decimals.divide(t, a, b)
     if pa.types.is_integer(t):
         return pc.divide_checked(a, b)
-    zero: Any = Decimal(0) if pa.types.is_decimal(t) else 0.0
-    failing = pc.and_(pc.is_valid(a), pc.equal(b, pa.scalar(zero, b.type)))  # NULL / 0 is NULL
+    failing = pc.and_(pc.is_valid(a), pc.equal(b, pa.scalar(0.0, b.type)))  # NULL / 0 is NULL
     if pc.any(failing).as_py():
         raise ArrowCannot("division by zero")
-    if not pa.types.is_decimal(t):
-        return pc.divide(a, b)
-    # Arrow cuts a quotient off; one digit more than the result's decides how it is rounded.
-    more = max(0, t.scale + 1 - (a.type.scale + b.type.precision - b.type.scale + 1))
-    wide = a.cast(pa.decimal256(a.type.precision + more, a.type.scale + more))
-    return fitted(t, pc.divide(wide, _wide(b)))
+    return pc.divide(a, b)
 
 
-def _remainder(_: pa.DataType, a: Column, b: Column) -> Column:
+def _remainder(t: pa.DataType, a: Column, b: Column) -> Column:
+    if pa.types.is_decimal(t):
+        return decimals.remainder(t, a, b)
+    if pa.types.is_floating(t):
+        return decimals.float_remainder(t, a, b)
     return pc.subtract(a, pc.multiply(pc.divide_checked(a, b), b))
 
 
@@ -300,7 +304,7 @@ NODES: dict[str, Callable[..., Column]] = {
     "py_present": _present,
     "+": _arithmetic("add"),
     "-": _arithmetic("subtract"),
-    "*": _arithmetic("multiply"),
+    "*": _multiply,
     "/": _divide,
     "div": _divide,
     "%": _remainder,
@@ -318,6 +322,7 @@ NODES: dict[str, Callable[..., Column]] = {
     "datediff": _days(pc.subtract_checked),
     "length": _part("utf8_length"),
     "cardinality": _part("list_value_length"),
+    "elements": lambda t, a: a.cast(t),
     **numbers.NODES,
     **texts.NODES,
     **times.NODES,
@@ -329,5 +334,8 @@ ZONED: dict[str, Callable[..., Column]] = {
     "instant": lambda t, a, zone: columnar(lambda t, a: zones.instant(t, a, zone))(t, a),
     "day_start": lambda t, a, zone: columnar(lambda t, a: zones.day_start(t, a, zone))(t, a),
     "date_trunc": times.date_trunc,
+    "date_format": formats.date_format,
+    "from_unixtime": formats.from_unixtime,
+    "to_timestamp": formats.to_timestamp,
 }
 """What depends on the time zone, which is the last argument."""

@@ -66,9 +66,9 @@ NO_DIGITS = r"\A[\x00-/:-\x7f]*\z"
 NOT_THAT = {
     "whole": r"[!-*,./:-~]|\A[\x00-/:-\x7f]*\z",
     "float": NO_DIGITS,
-    "decimal": NO_DIGITS,
-    "date": NO_DIGITS,
-    "time": NO_DIGITS,
+    "decimal": rf"[A-DF-Za-df-z]|{NO_DIGITS}",
+    "date": rf"\A *[A-Za-z]|{NO_DIGITS}",
+    "time": rf"\A *[A-SU-Za-su-z]|{NO_DIGITS}",
     "boolean": r"\A[ -~]*\z",
 }
 """What text has that is surely of another type. Java's doubles have names too, and booleans are known."""
@@ -77,10 +77,14 @@ NAMED = {"float": r"(?i)inf|nan", "boolean": rf"(?i)\A *(?:{BOOLEAN}) *\z"}
 
 def try_cast(t: pa.DataType, a: Column) -> Column:
     """TRY_CAST(a AS t) of text: NULL where it is surely nothing of that type."""
-    other = pc.match_substring_regex(a, NOT_THAT[kind(t)])
-    if kind(t) in NAMED:
-        other = pc.and_not(other, pc.match_substring_regex(a, NAMED[kind(t)]))
-    return cast(t, pc.if_else(other, pa.scalar(None, a.type), a))
+
+    def node(t: pa.DataType, a: pa.Array) -> pa.Array:
+        other = pc.match_substring_regex(a, NOT_THAT[kind(t)])
+        if kind(t) in NAMED:
+            other = pc.and_not(other, pc.match_substring_regex(a, NAMED[kind(t)]))
+        return cast(t, pc.if_else(other, pa.scalar(None, a.type), a))
+
+    return columnar(node)(t, a)
 
 
 def each(t: pa.DataType, a: pa.Array, f: Callable[[Any], Any]) -> pa.Array:

@@ -8,12 +8,14 @@ so near to a half that its last bits decide, its digits are taken: Python's shor
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headwater.calculus import fdlibm
 from headwater.calculus.scalars import EXACT
 from headwater.engine.scalars.base import (
     Array,
@@ -143,6 +145,22 @@ def _rint(t: pa.DataType, a: pa.Array) -> pa.Array:
     return made(np.rint(floats(a)), a, t)
 
 
+def _strict(f: Callable[..., Array], positive: bool = False) -> Node:
+    """A function of doubles of Java's StrictMath; NULL where a logarithm has none."""
+
+    def node(t: pa.DataType, a: pa.Array, *rest: Column) -> pa.Array:
+        columns = [pa.repeat(r, len(a)) if isinstance(r, pa.Scalar) else r for r in (a, *rest)]
+        values = [floats(c) for c in columns]
+        out = f(*values)
+        none = np.zeros(len(a), bool)
+        for column, v in zip(columns, values, strict=True):
+            none |= np.asarray(column.is_null())
+            none |= positive & (v <= 0)
+        return pa.array(out, t, mask=none)
+
+    return columnar(node)
+
+
 def _positive_modulo(t: pa.DataType, a: Column, b: Column) -> Column:
     """pmod of integers: the remainder with the divisor's sign where Spark adds it."""
     rest = pc.subtract(a, pc.multiply(pc.divide_checked(a, b), b))
@@ -178,6 +196,12 @@ NODES: dict[str, Node] = {
     "sign": _sign,
     "sqrt": _sqrt,
     "rint": _rint,
+    "exp": _strict(fdlibm.exp),
+    "power": _strict(fdlibm.power),
+    "ln": _strict(fdlibm.log, positive=True),
+    "log": _strict(fdlibm.log_to, positive=True),
+    "log2": _strict(lambda a: fdlibm.log_to(np.array([2.0]), a), positive=True),
+    "log10": _strict(fdlibm.log10, positive=True),
     "pmod": _positive_modulo,
     "py_floordiv": _floor_divide,
     "py_mod": _floor_modulo,

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.calculus.scalars import SCALARS
-from headwater.engine.scalars.base import ArrowCannot, Column, Node, columnar
+from headwater.calculus.texts import literal_pattern
+from headwater.engine.scalars.base import ArrowCannot, Column, Node, columnar, ints, require
 from headwater.engine.scalars.casts import each
 from headwater.errors import ScalarError
 
@@ -129,6 +131,21 @@ def _by_value(name: str) -> Node:
     return node
 
 
+def _quick(name: str, node: Node, least: int | None = None) -> Node:
+    """Arrow's own form of a function where all but the first operand are constants, and no number is below a least one."""
+    general = _by_value(name)
+
+    def chosen(t: pa.DataType, a: Column, *rest: Column) -> Column:
+        fixed = all(isinstance(r, pa.Scalar) and r.is_valid for r in rest)
+        if not fixed or isinstance(a, pa.Scalar):
+            return general(t, a, *rest)
+        if least is not None and any(r.as_py() < least for r in rest):
+            return general(t, a, *rest)
+        return node(t, a, *rest)
+
+    return chosen
+
+
 def _matched(name: str) -> Node:
     """A regular expression over text without ends of lines, and without letters of two units in Java."""
     node = _by_value(name)
@@ -143,29 +160,61 @@ def _matched(name: str) -> Node:
     return guarded
 
 
+@columnar
+def _split(t: pa.DataType, a: pa.Array, pattern: Column, limit: Column) -> pa.Array:
+    """The pieces of text, between words or between matches."""
+    word, most = literal_pattern(pattern.as_py()), limit.as_py()
+    if word is None:
+        return _matched("split")(t, a, pattern, limit)
+    return pc.split_pattern(a, word, max_splits=most - 1 if most > 0 else None).cast(t)
+
+
+def _item(first: int, absent: bool) -> Node:
+    """The element of an array at a place counted from `first`; NULL where there is none, or else Spark's error."""
+
+    def node(t: pa.DataType, a: pa.Array, place: Column) -> pa.Array:
+        wanted, lengths = place.as_py(), ints(pc.list_value_length(a))
+        from_end = bool(first) and wanted < 0
+        at = lengths + wanted if from_end else np.full(len(a), wanted - first)
+        inside = (at >= 0) & (at < lengths)
+        if (first and not wanted) or not absent:
+            require(inside & (wanted != 0 or not first), a, "no such element")
+        places = np.cumsum(lengths) - lengths + at
+        return a.flatten().take(pa.array(places, mask=~inside)).cast(t)
+
+    return columnar(node)
+
+
 BY_VALUE = (
     *("reverse", "lpad", "rpad", "locate", "substring_index", "translate", "split_part"),
-    *("md5", "sha1", "sha256"),
+    *("trim_both", "trim_leading", "trim_trailing"),
+    *("md5", "sha1", "sha256", "hex", "initcap", "get_json_object"),
 )
 
 NODES: dict[str, Node] = {
     **{name: _by_value(name) for name in BY_VALUE},
     **{name: _matched(name) for name in ("rlike", "regexp_extract", "regexp_replace")},
+    "split": _split,
+    "item": _item(0, absent=False),
+    "get": _item(0, absent=True),
+    "element_at": _item(1, absent=False),
+    "try_element_at": _item(1, absent=True),
     "upper": _cased("upper"),
     "lower": _cased("lower"),
     "concat": concat,
     "concat_ws": _concat_ws,
-    "startswith": search("starts_with"),
-    "endswith": search("ends_with"),
-    "contains": search("match_substring"),
+    "startswith": _quick("startswith", search("starts_with")),
+    "endswith": _quick("endswith", search("ends_with")),
+    "contains": _quick("contains", search("match_substring")),
     "like": search("match_like"),
+    "like_escaped": _by_value("like"),
     "trim": trim("utf8_trim"),
     "ltrim": trim("utf8_ltrim"),
     "rtrim": trim("utf8_rtrim"),
-    "substring": substring,
-    "left": lambda t, a, n: substring(t, a, pa.scalar(1), n),
-    "right": _right,
-    "replace": _replace,
-    "instr": _instr,
-    "repeat": lambda t, a, n: pc.binary_repeat(a, max(n.as_py(), 0)),
+    "substring": _quick("substring", substring, least=0),
+    "left": _quick("left", lambda t, a, n: substring(t, a, pa.scalar(1), n), least=0),
+    "right": _quick("right", _right),
+    "replace": _quick("replace", _replace),
+    "instr": _quick("instr", _instr),
+    "repeat": _quick("repeat", lambda t, a, n: pc.binary_repeat(a, max(n.as_py(), 0))),
 }

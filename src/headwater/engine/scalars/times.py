@@ -178,7 +178,8 @@ def _cut_off(t: pa.DataType, a: pa.Array) -> pa.Array:
 def _from_unix(unit: int) -> Node:
     def read(t: pa.DataType, a: pa.Array) -> pa.Array:
         values = ints(a)
-        require(np.abs(values) < MOST // unit, a, "a time far away")
+        # Not by np.abs, of which that of the least bigint is negative.
+        require((values > -MOST // unit) & (values < MOST // unit), a, "a time far away")
         return made(values * unit, a, t)
 
     return columnar(read)
@@ -201,6 +202,7 @@ NODES: dict[str, Node] = {
     "unix_millis": _unix(1000),
     "unix_micros": _unix(1),
     "timestamp_seconds": _from_unix(SECOND),
+    "as_timestamp": _from_unix(SECOND),
     "timestamp_millis": _from_unix(1000),
     "timestamp_micros": _from_unix(1),
 }

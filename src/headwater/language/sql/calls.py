@@ -54,8 +54,10 @@ def _substring(x: Expressions, e: exp.Substring) -> Term:
 
 
 def _trim(x: Expressions, e: exp.Trim) -> Term:
-    name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(e.args.get("position") or "", "trim")
-    return Call(name, (x.key(e.this),))
+    side = e.args.get("position") or "BOTH"
+    if e.expression is not None:  # the letters that are taken away
+        return Call(f"trim_{side.lower()}", (x.key(e.this), x.key(e.expression)))
+    return Call({"LEADING": "ltrim", "TRAILING": "rtrim"}.get(side, "trim"), (x.key(e.this),))
 
 
 def _concat(x: Expressions, e: exp.Concat) -> Term:

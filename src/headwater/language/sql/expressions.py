@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from headwater.calculus.check import type_of
-from headwater.calculus.scalars import OR_EMPTY, SCALARS, SPARK_TEXT, common_type
+from headwater.calculus.scalars import AS_BAG, OR_EMPTY, SCALARS, common_type
 from headwater.calculus.terms import (
     Box,
     Call,
@@ -132,7 +132,7 @@ class Expressions:
             term = self._typed(e)
             t = type_of(term)
             if exploded and isinstance(t, ListType):
-                return Call(f"{SPARK_TEXT}{{0}}", (term,), Boxed(bag(t.element)))
+                return Call(AS_BAG, (term,), Boxed(bag(t.element)))
             return term
         except opaque.Unread as unread:
             cause = unread
@@ -422,8 +422,11 @@ class Expressions:
         return self._negated(e, Call("like", (self.key(e.this), self.key(e.expression))))
 
     def _ilike(self, e: exp.ILike) -> Term:
-        sides = tuple(Call("lower", (self.key(x),)) for x in (e.this, e.expression))
-        return self._negated(e, Call("like", sides))
+        subject, pattern = (Call("lower", (self.key(x),)) for x in (e.this, e.expression))
+        match pattern.args[0]:
+            case Const(str() as word, _) if word.isascii():  # so that the pattern stays a constant
+                return self._negated(e, Call("like", (subject, Const(word.lower(), STRING))))
+        return self._negated(e, Call("like", (subject, pattern)))
 
     def _escape(self, e: exp.Escape) -> Term:
         """LIKE with an escape character of its own, in a literal pattern."""
@@ -507,6 +510,14 @@ class Expressions:
             raise self.reader.refuse("TYPE", error.what, e, hint) from None
 
     def castable(self, term: Term, target: KeyType, e: exp.Expr) -> Term:
+        source = type_of(term)
+        if source == TIMESTAMP and _integral(target):  # whole seconds
+            return cast_to(Call("unix_seconds", (term,)), target)
+        if source == TIMESTAMP and target == DOUBLE:
+            micros = cast_to(Call("unix_micros", (term,)), DOUBLE)
+            return Call("/", (micros, Const(1e6, DOUBLE)))
+        if _integral(source) and target == TIMESTAMP:
+            return Call("as_timestamp", (cast_to(term, BIGINT),))
         if not can_cast(type_of(term), target):
             what = f"{sql_name(type_of(term))} cannot be cast to {sql_name(target)}"
             raise self.reader.error(TypeMismatch, what, e)
@@ -516,7 +527,8 @@ class Expressions:
         if not e.args.get("safe"):  # CAST of the Spark dialect; TRY_CAST is the safe one
             return self._cast(e)
         target, inner = self._target(e), self.key(e.this)
-        self.castable(inner, target, e)
+        if not can_cast(type_of(inner), target):
+            return self.unsupported(e)
         return Call("try_cast", (inner,), target)
 
     def _anonymous(self, e: exp.Anonymous) -> Term:
