@@ -5,8 +5,10 @@ from __future__ import annotations
 from decimal import Decimal
 
 from headwater.calculus.check import type_of
+from headwater.calculus.scalars import evaluate
 from headwater.calculus.terms import Call, Const, Term
 from headwater.calculus.types import INTEGRAL, VOID, Base, KeyType
+from headwater.errors import ScalarError
 from headwater.language.build import decimal_literal
 
 _NUMBERS = {*INTEGRAL, "float", "double", "decimal"}
@@ -45,6 +47,20 @@ def cast_to(term: Term, target: KeyType) -> Term:
         if isinstance(t, Base) and INTEGRAL.get(t.name, 99) <= INTEGRAL.get(target.name, 0):
             return Const(term.value, target)
     return Call("cast", (term,), target)
+
+
+def folded(term: Term) -> Const | None:
+    """A constant, or a cast of one that has a value, as a constant."""
+    match term:
+        case Const():
+            return term
+        case Call("cast", (Const(value, t),)):
+            try:
+                return Const(evaluate("cast", type_of(term), (t,), [value]), type_of(term))
+            except ScalarError:
+                return None
+        case _:
+            return None
 
 
 def as_decimal_literal(term: Term) -> Term:

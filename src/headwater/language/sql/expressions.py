@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from headwater.calculus.check import type_of
+from headwater.calculus.lists import can_list
+from headwater.calculus.ring import number
 from headwater.calculus.scalars import OR_EMPTY, SCALARS, SPARK_TEXT, common_type
 from headwater.calculus.terms import (
     Box,
@@ -62,6 +64,7 @@ from headwater.language.sql.coerce import (
     can_cast,
     case_of,
     cast_to,
+    folded,
     with_backslash,
 )
 from headwater.language.sql.depth import LONGEST, chain
@@ -75,6 +78,9 @@ if TYPE_CHECKING:
     from headwater.language.sql.windows import Windows
 
 NULL_OF = Const(None, VOID)
+
+LONG = 10
+"""Constants in an IN from which on they are one constant, and not one comparison each."""
 
 _CHAINED = (*ARITHMETIC, *COMPARISONS)
 
@@ -308,6 +314,22 @@ class Expressions:
         """Two operands compared, cast to their common type first."""
         a, b = self._aligned(e, (a, b), keep_integral=True)
         return Call(op, (a, b))
+
+    def among(self, e: exp.In) -> Term:
+        """x IN (a, b, ...), all in their common type; a long list of constants is one constant."""
+        value = self.key(e.this)
+        listed = [
+            self._literal(p) if isinstance(p, exp.Literal) else self.key(p) for p in e.expressions
+        ]
+        if len(listed) >= LONG and can_list(type_of(value)):
+            value, *others = self._aligned(e, (value, *listed))
+            constants = [c for c in map(folded, others) if c is not None]
+            if len(constants) == len(listed):
+                values = tuple(number(c.value) for c in constants)
+                return Call("among", (value, Const(values, ListType(type_of(value)))))
+        value, *listed = self._aligned(e, (value, *listed), keep_integral=True)
+        tests = tuple(Call("=", (value, other)) for other in listed)
+        return Call("or", tests) if len(tests) > 1 else tests[0]
 
     def _nullsafeneq(self, e: exp.NullSafeNEQ) -> Term:
         return Call("not", (self.compare("<=>", e, self.key(e.this), self.key(e.expression)),))

@@ -81,6 +81,9 @@ def is_in(x: Expressions, e: exp.In, negated: bool) -> Term:
         return Call("=" if negated else ">", (Box(matching), Const(0, BIGINT)))
     if not e.expressions:
         raise x.reader.error(QueryError, "IN of an empty list", e, hint="write false")
+    if not any(isinstance(p.unnest(), exp.Tuple) for p in (e.this, *e.expressions)):
+        listed = x.among(e)
+        return Call("not", (listed,)) if negated else listed
     tests = tuple(_equal(x, e, e.this, other) for other in e.expressions)
     listed = Call("or", tests) if len(tests) > 1 else tests[0]
     return Call("not", (listed,)) if negated else listed
