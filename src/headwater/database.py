@@ -314,8 +314,8 @@ class Database(Writable):
             if strategy == "auto":
                 compiler, kept, why = known.compiler.choose(name, term, keys)
             else:
-                compiler, kept, why = known.compiler.fork(), strategy, "as was asked for"
-                compiler.view(name, term, kept, keys, None)
+                compiler = known.compiler.added(name, term, strategy, keys)
+                kept, why = strategy, "as was asked for"
         except NotIncremental as e:
             raise placed(e, text, schemas) if language == "sql" else e from None
         view, before = compiler.program.views[name], known.compiler.program

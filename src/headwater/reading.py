@@ -18,9 +18,8 @@ from pyspark.sql import DataFrame
 from headwater import feeds
 from headwater.calculus.check import type_of
 from headwater.calculus.terms import Box, Each, Node, Num, Record, Sng, Term, Var, relations
-from headwater.calculus.text import show as text_of
 from headwater.calculus.types import INT, MapType, RecordType
-from headwater.catalog import DATABASE, Catalog, SourceDef, ViewDef
+from headwater.catalog import DATABASE, Catalog, SourceDef, ViewDef, text_of
 from headwater.compiler.program import WEIGHT, Part, View
 from headwater.compiler.strata import Compiler
 from headwater.drawing import Explanation

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from headwater.calculus.check import type_of
+from headwater.calculus.deep import with_room
 from headwater.calculus.terms import (
     Each,
     Let,
@@ -39,7 +40,7 @@ from headwater.compiler.materialize import (
 )
 from headwater.compiler.nesting import nested_parts
 from headwater.compiler.program import Map, Program, View
-from headwater.errors import IllTyped, NotIncremental, NotShreddable, not_too_deep
+from headwater.errors import IllTyped, NotIncremental, NotShreddable
 from headwater.rules.disjunctions import joins
 from headwater.rules.failures import KINDS, failing, lenient, may_fail
 from headwater.rules.grouping import groups_again
@@ -84,12 +85,12 @@ class Compiler:
         made.maps = self.maps.copy(made.program, made.relations)
         return made
 
+    @with_room
     def choose(self, name: str, term: Term, key: Sequence[str] = ()) -> tuple[Compiler, str, str]:
         """A copy with a view added by the strategy with less work, which it is, and why."""
         tried: dict[str, tuple[float, Compiler]] = {}
         for strategy in ("recursive", "first-order"):
-            trial = self.fork()
-            trial.view(name, term, strategy, key, None)
+            trial = self.added(name, term, strategy, key)
             new = [m for n, m in trial.program.maps.items() if n not in self.program.maps]
             tried[strategy] = work(trial.maps, new), trial
         best = min(tried, key=lambda s: tried[s][0])
@@ -97,7 +98,13 @@ class Compiler:
         why = f"{best}: rows made by one changed row of each input: {said}"
         return tried[best][1], best, why
 
-    @not_too_deep()
+    @with_room
+    def added(self, name: str, term: Term, strategy: str, key: Sequence[str] = ()) -> Compiler:
+        """A copy with a view added."""
+        made = self.fork()
+        made.view(name, term, strategy, key, None)
+        return made
+
     def view(
         self,
         name: str,

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame
 
 from headwater.calculus.check import type_of
 from headwater.calculus.data import from_python, to_python
+from headwater.calculus.deep import with_room
 from headwater.calculus.interpret import interpret
 from headwater.calculus.terms import Term
 from headwater.calculus.types import MapType, RecordType
@@ -44,6 +45,7 @@ def by_spark(
                 spark.catalog.dropTempView(view)
 
 
+@with_room
 def by_interpreter(
     term: Term, inputs: Mapping[str, pa.Table], types: Mapping[str, MapType]
 ) -> pa.Table:

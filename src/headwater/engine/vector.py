@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headwater.calculus.deep import with_room
 from headwater.calculus.lists import read_list
 from headwater.calculus.parse import parse_type
 from headwater.engine.scalars import numbers, texts, times, zones
@@ -29,6 +30,7 @@ from headwater.errors import NotIncremental
 __all__ = ["NODES", "ArrowCannot", "evaluate", "in_zone", "is_column"]
 
 
+@with_room
 def evaluate(tree: Any, table: pa.Table, zone: str = "UTC") -> pa.Array:
     """The column that a tree stands for, with a row for each row of the table, in a time zone."""
     try:

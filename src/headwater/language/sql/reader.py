@@ -16,6 +16,7 @@ import sqlglot
 from sqlglot import exp
 
 from headwater.calculus.check import check, type_of
+from headwater.calculus.deep import with_room
 from headwater.calculus.scalars import common_type
 from headwater.calculus.terms import (
     Add,
@@ -51,7 +52,7 @@ from headwater.language.schema import Schemas, sql_name
 from headwater.language.sql.aggregate import is_aggregate
 from headwater.language.sql.arguments import refuse_unread
 from headwater.language.sql.coerce import cast_to
-from headwater.language.sql.depth import LONGEST, chain, plain, too_deep
+from headwater.language.sql.depth import MOST_ANSWERS, chain, plain, too_deep
 from headwater.language.sql.expressions import Expressions
 from headwater.language.sql.grammar import foreign
 from headwater.language.sql.opaque import Ask
@@ -68,17 +69,16 @@ BEGINS_A_QUERY = {"L_PAREN", "UNION", "EXCEPT", "INTERSECT", "ALL", "DISTINCT"}
 ENDS_A_LIST = {"FROM", "WHERE", "GROUP_BY", "HAVING", "ORDER_BY", "LIMIT", "UNION", "R_PAREN"}
 
 
+@with_room
 def read_sql(text: str, schemas: Schemas, ask: Ask | None = None) -> Term:
     """The term of a query over inputs with the given types; `ask` tells what Spark knows and we do not."""
     reader = Reader(text, schemas, ask)
-    try:
-        term = reader.query(reader.parse(), None)
-        check(term, schemas)
-    except RecursionError:
-        raise reader.too_deep(None) from None
+    term = reader.query(reader.parse(), None)
+    check(term, schemas)
     return term
 
 
+@with_room
 def tables_named(text: str) -> set[str]:
     """The tables that a query names, in lower case, also those that its answer does not depend on."""
     tree = Reader(text, {}).parse()
@@ -386,7 +386,7 @@ class Reader:
                 self._unnamed(other)
             added = self._added([self.query(x, parent) for x in _summands(node)], node)
             return self.distinct(added) if once else added
-        if len(list(chain(node, (exp.SetOperation,)))) > LONGEST:
+        if len(list(chain(node, (exp.SetOperation,)))) > MOST_ANSWERS:
             raise self.too_deep(None)
         left, right = self.aligned(
             self.query(node.left, parent), self.query(node.right, parent), node
