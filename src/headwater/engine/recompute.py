@@ -26,18 +26,24 @@ def by_spark(
     queries: Mapping[str, str],
     inputs: Mapping[str, Callable[[], DataFrame]],
     name: str,
+    columns: Mapping[str, list[str]] | None = None,
 ) -> pa.Table:
-    """The answer of a SQL view; `queries` are its own text and those of the views that it reads, in order."""
+    """The answer of a SQL view; `queries` are its own text and those of the views that it reads, in order.
+
+    Where the texts are in other words, `columns` has the names that the columns of the views have all the same.
+    """
     spark = session.spark
     made = [*inputs, *queries]
     with telling(f"recomputing `{name}`"):
         try:
-            for source, frame in inputs.items():
-                frame().createOrReplaceTempView(source)
+            for source, rows in inputs.items():
+                rows().createOrReplaceTempView(source)
             for view, text in queries.items():
                 # In brackets it can be nothing but a query: Spark runs a command as soon as it reads it.
                 query = text.strip().rstrip(";")
-                spark.sql(f"SELECT * FROM (\n{query}\n)").createOrReplaceTempView(view)
+                frame = spark.sql(f"SELECT * FROM (\n{query}\n)")
+                frame = frame if columns is None else frame.toDF(*columns[view])
+                frame.createOrReplaceTempView(view)
             session.counts.jobs += 1
             return spark.table(name).toArrow()
         finally:

@@ -37,7 +37,7 @@ from headwater.calculus.terms import (
     Var,
     fresh,
 )
-from headwater.calculus.types import INT, RecordType
+from headwater.calculus.types import DOUBLE, FLOAT, INT, INTEGRAL, Base, KeyType, RecordType
 from headwater.errors import (
     HeadwaterError,
     NotIncremental,
@@ -94,6 +94,7 @@ class Reader:
         self.tokens: list[Any] = []
         self.taken: set[str] = set(schemas)
         self.ctes: dict[str, Term] = {}
+        self.rounds: dict[int, str] = {}
 
     # --- text and errors --------------------------------------------------------------------------------
 
@@ -262,6 +263,13 @@ class Reader:
         new = fresh(name, self.taken)
         self.taken.add(new)
         return new
+
+    def rounded(self, node: exp.Expr, name: str, types: Sequence[KeyType]) -> None:
+        """Notes an aggregate that Spark rounds on the way, and we do not; by where its name stands."""
+        doubles = any(t in (FLOAT, DOUBLE) for t in types)
+        whole = name == "avg" and isinstance(types[0], Base) and types[0].name in INTEGRAL
+        if (doubles or whole or name not in ("sum", "avg")) and "start" in node.meta:
+            self.rounds[node.meta["start"]] = "whole_mean" if whole else name
 
     def is_aggregate(self, e: exp.Expr) -> bool:
         return is_aggregate(e)
