@@ -362,7 +362,7 @@ class Rivals:
 
 def same(found: pa.Table, answer: pa.Table, who: str) -> None:
     """Raises unless two answers are the same up to types and the last digits of doubles."""
-    problem = differences(found, answer.cast(found.schema))
+    problem = differences(found, answer.cast(found.schema), rounded=True)
     if problem:
         raise AssertionError(f"the answer differs from {who}'s: {problem}")
 
