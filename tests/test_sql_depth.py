@@ -22,7 +22,7 @@ def nested(n: int, before: str, middle: str, after: str) -> str:
 TAKEN = {
     "parentheses": f"SELECT {nested(400, '(', 'a', ')')} AS x FROM t",
     "parentheses_that_say_something": f"SELECT {nested(50, '(', 'a', ' + 1)')} AS x FROM t",
-    "parentheses_of_a_tuple": f"SELECT a FROM t WHERE (a, a) IN {nested(60, '(', '1, 2', ')')}",
+    "parentheses_of_a_tuple": f"SELECT a FROM t WHERE (a, a) IN {nested(60, '(', '1L, 2L', ')')}",
     "summands": f"SELECT {' + '.join(['a'] * 1000)} AS x FROM t",
     "differences": f"SELECT {' + a - '.join(['a'] * 250)} AS x FROM t",
     "text": f"SELECT {' || '.join(['b'] * 400)} AS x FROM t",

@@ -124,7 +124,7 @@ def test_five_thousand_values(tmp_path: Path) -> None:
 def test_many_tuples(tmp_path: Path) -> None:
     with hw.open(tmp_path / "db") as db:
         db.source("x", "a BIGINT, s STRING")
-        pairs = ", ".join(f"({i}, '{i}')" for i in range(100))
+        pairs = ", ".join(f"({i}L, '{i}')" for i in range(100))
         db.view("v", f"SELECT a FROM x WHERE (a, s) IN ({pairs})")
         db.apply({"x": [(1, "1"), (1, "2"), (100, "100"), (99, "99"), (None, "1")]})
         assert db.table("v").column("a").to_pylist() == [1, 99]

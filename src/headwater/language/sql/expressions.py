@@ -163,27 +163,33 @@ class Expressions:
             ) from error
         return term
 
-    def factors(self, e: exp.Expr) -> list[Term]:
-        """A condition as factors: all must be non-zero for a row to stay."""
+    def factors(self, e: exp.Expr, nothing: bool = False) -> list[Term]:
+        """A condition as factors: all must be non-zero for a row to stay; a bare NULL is one only beside others."""
         match e:
             case exp.Paren():
-                return self.factors(e.this)
+                return self.factors(e.this, nothing)
             case exp.And():
-                return [*self.factors(e.left), *self.factors(e.right)]
+                return [*self.factors(e.left, True), *self.factors(e.right, True)]
             case exp.Exists() | exp.In() if _has_query(e):
                 return [subqueries.factor(self, e, negated=bool(e.args.get("negate")))]
             case exp.Not(this=exp.Exists() | exp.In() as inner) if _has_query(inner):
                 return [subqueries.factor(self, inner, negated=True)]
             case _:
-                condition = self.key(e)
-                if type_of(condition) not in (BOOLEAN, VOID):
-                    raise self.reader.error(
-                        TypeMismatch,
-                        f"{self._described(e)} is {sql_name(type_of(condition))}, not a boolean",
-                        e,
-                        hint="compare it with something",
-                    )
-                return [Pred(condition)]
+                return [Pred(self._condition(e, nothing))]
+
+    def _condition(self, e: exp.Expr, nothing: bool = False) -> Term:
+        """A boolean; a bare NULL has no type with Spark, and is one only where it is cast."""
+        condition = self.key(e)
+        if nothing and type_of(condition) == VOID:
+            return Const(None, BOOLEAN)
+        if type_of(condition) != BOOLEAN:
+            raise self.reader.error(
+                TypeMismatch,
+                f"{self._described(e)} is {sql_name(type_of(condition))}, not a boolean",
+                e,
+                hint="compare it with something",
+            )
+        return condition
 
     def scope_for_subquery(self) -> Scope:
         """What a subquery sees around it: after grouping only the group's keys."""
@@ -469,7 +475,7 @@ class Expressions:
                     self.compare("=", branch, self.key(e.this), self.key(branch.this))
                 )
             else:
-                conditions.append(self.key(branch.this))
+                conditions.append(self._condition(branch.this))
             results.append(self.key(branch.args["true"]))
         default = e.args.get("default")
         results.append(self.key(default) if default is not None else NULL_OF)
