@@ -195,7 +195,7 @@ def unlike(found: pa.Table, answer: pa.Table) -> str:
     """What is wrong with a view's rows, whose weights are all 1 here, in words."""
     if set(found.column("_w").to_pylist()) - {1}:
         return "a row is there more than once, or less than once"
-    return differences(found.drop_columns(["_w"]), answer)
+    return differences(found.drop_columns(["_w"]), answer, rounded=True)
 
 
 # --- telling -----------------------------------------------------------------------------------------------------

@@ -536,3 +536,42 @@ def test_sums_are_exact_in_tasks_too(tmp_path: Path) -> None:
                 assert row["s"] == math.fsum(mine)
             for row in db.table("w").to_pylist():
                 assert row["s"] == math.fsum(v for g, v in rows if g % 2 == row["n"])
+
+
+# --- rounding ----------------------------------------------------------------------------------------------------
+
+
+def odd_number(draw: random.Random) -> float:
+    match draw.randrange(5):
+        case 0:
+            return draw.choice([0.0, 1.0, -1.0, 1e16, -1e16, 1e308, -1e308, 5e-324, 2.0**-1022])
+        case 1:
+            return round(draw.uniform(-1e4, 1e4), 2)
+        case 2:
+            return draw.uniform(-1, 1) * 2.0 ** draw.randint(-1070, 1020)
+        case 3:
+            return float(draw.randint(-(2**53), 2**53))
+        case _:
+            return draw.uniform(-1, 1) * 2.0 ** draw.randint(-60, 60)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_sums_and_means_are_the_nearest_doubles(seed: int) -> None:
+    """Halves of sums are often just between two doubles; some numbers need all limbs, and some are beyond doubles."""
+    draw = random.Random(seed)
+    drawn: list[Callable[[], float]] = [
+        lambda: odd_number(draw),
+        lambda: round(draw.uniform(-1e4, 1e4), 2),
+        lambda: float(draw.randint(-(2**54), 2**54)),
+        lambda: draw.uniform(-1, 1) * 2.0 ** draw.randint(-60, 60),
+    ]
+    groups = [[drawn[seed]() for _ in range(draw.choice([1, 2, 4, 9]))] for _ in range(500)]
+    starts = np.cumsum([0, *(len(g) for g in groups[:-1])])
+    by = [draw.choice([len(g), 2, 3, 1000003, 2**31, 2**33 + 1]) for g in groups]
+    made = exact.added(exact.of_doubles(np.array([x for g in groups for x in g])), starts)
+    for sums in (made, exact.limbs(exact.stored(made))):
+        found = exact.rounded(sums).tolist(), exact.means(sums, np.array(by)).tolist()
+        for g, n, total_, mean_ in zip(groups, by, *found, strict=True):
+            whole = sum(map(Fraction, g), Fraction(0))
+            assert total_ == nearest(whole), g
+            assert mean_ == (nearest(whole / n) if math.isfinite(total_) else total_), (g, n)

@@ -61,4 +61,4 @@ def test_experiment(tmp_path: Path, query: str, rows: int, increment: int) -> No
             found = db.table("answer")
             assert set(found.column("_w").to_pylist()) == {1}
             expected = duck.sql(query).to_arrow_table()
-            assert differences(found.drop_columns(["_w"]), expected) == ""
+            assert differences(found.drop_columns(["_w"]), expected, rounded=True) == ""

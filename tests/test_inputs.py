@@ -501,3 +501,34 @@ def test_an_older_database_that_names_a_directory_opens(
         db.source("s", "id BIGINT", path="x", format="csv")
         db.apply({"s": [(1,)]})
         assert rows(db, "s") == [(1,)]
+
+
+def test_names_of_a_key_have_no_case(tmp_path: Path) -> None:
+    with hw.open(tmp_path / "db") as db:
+        db.source("s", "id BIGINT, v STRING", key="id")
+        version = db.version
+        db.source("s", "id BIGINT, v STRING", key="ID")
+        db.source("s", "id BIGINT, v STRING, PRIMARY KEY (ID)")
+        assert db.version == version
+        db.source("t", "id BIGINT, v STRING, PRIMARY KEY (ID)")
+        version = db.version
+        db.source("t", "id BIGINT, v STRING", key="id")
+        assert db.version == version
+        db.apply({"t": [(1, "a")]})
+        with pytest.raises(KeyConflict):
+            db.apply({"t": [(1, "b")]})
+        with pytest.raises(NameTaken):
+            db.source("t", "id BIGINT, v STRING", key="v")
+
+
+def test_a_limit_that_rows_do_not_keep_names_a_row_that_is_there(tmp_path: Path) -> None:
+    with hw.open(tmp_path / "db") as db:
+        db.source("s", "id BIGINT, v STRING")
+        db.apply({"s": [(1, "abc"), (2, None)]})
+        with pytest.raises(BadChange, match=r"a row that is in `s` has no `v`.*id=2"):
+            db.source("s", "id BIGINT, v STRING NOT NULL")
+        with pytest.raises(BadChange, match=r"a row that is in `s`: 'abc' has 3 .*id=1"):
+            db.source("s", "id BIGINT, v VARCHAR(2)")
+        with pytest.raises(BadChange, match="row 1 of the change of `u`"):
+            db.source("u", "id BIGINT, v STRING NOT NULL")
+            db.apply({"u": [(1, None)]})

@@ -10,7 +10,6 @@ import headwater as hw
 from headwater.errors import HeadwaterError, NotIncremental
 from headwater.language.schema import schemas
 from headwater.language.sql import read_sql
-from headwater.language.sql.depth import LONGEST
 
 SCHEMAS = schemas("t(a BIGINT, b STRING)")
 T = "SELECT a FROM t"
@@ -22,25 +21,30 @@ def nested(n: int, before: str, middle: str, after: str) -> str:
 
 TAKEN = {
     "parentheses": f"SELECT {nested(400, '(', 'a', ')')} AS x FROM t",
-    "parentheses_of_a_tuple": f"SELECT a FROM t WHERE (a, a) IN {nested(60, '(', '1, 2', ')')}",
-    "summands": f"SELECT {' + '.join(['a'] * LONGEST)} AS x FROM t",
-    "text": f"SELECT {' || '.join(['b'] * LONGEST)} AS x FROM t",
-    "conditions": f"SELECT a FROM t WHERE {' AND '.join(f'a <> {i}' for i in range(400))}",
+    "parentheses_that_say_something": f"SELECT {nested(50, '(', 'a', ' + 1)')} AS x FROM t",
+    "parentheses_of_a_tuple": f"SELECT a FROM t WHERE (a, a) IN {nested(60, '(', '1L, 2L', ')')}",
+    "summands": f"SELECT {' + '.join(['a'] * 1000)} AS x FROM t",
+    "differences": f"SELECT {' + a - '.join(['a'] * 250)} AS x FROM t",
+    "text": f"SELECT {' || '.join(['b'] * 400)} AS x FROM t",
+    "conditions": f"SELECT a FROM t WHERE {' AND '.join(f'a <> {i}' for i in range(1000))}",
+    "alternatives": f"SELECT a FROM t WHERE {' OR '.join(f'a = {i}' for i in range(1000))}",
+    "alternatives_of_two": f"SELECT a FROM t WHERE {' OR '.join(f'(a = {i} AND b = b)' for i in range(300))}",
+    "branches": f"SELECT CASE {' '.join(f'WHEN a = {i} THEN {i}' for i in range(200))} END AS x FROM t",
     "union_all": " UNION ALL ".join([T] * 400),
     "union": " UNION ".join([T] * 100),
-    "subqueries": nested(60, "SELECT a FROM (", T, ")"),
-    "functions": f"SELECT {nested(20, 'abs(', 'a', ')')} AS x FROM t",
-    "cases": f"SELECT {nested(20, 'CASE WHEN a = 1 THEN 2 ELSE ', 'a', ' END')} AS x FROM t",
-    "negations": f"SELECT a FROM t WHERE {'NOT ' * 50} a = 1",
+    "subqueries": nested(200, "SELECT a FROM (", T, ")"),
+    "functions": f"SELECT {nested(60, 'abs(', 'a', ')')} AS x FROM t",
+    "cases": f"SELECT {nested(60, 'CASE WHEN a = 1 THEN 2 ELSE ', 'a', ' END')} AS x FROM t",
+    "negations": f"SELECT a FROM t WHERE {'NOT ' * 200} a = 1",
 }
 REFUSED = {
-    "summands": f"SELECT {' + '.join(['a'] * 2000)} AS x FROM t",
-    "subqueries": nested(200, "SELECT a FROM (", T, ")"),
-    "functions": f"SELECT {nested(100, 'abs(', 'a', ')')} AS x FROM t",
-    "cases": f"SELECT {nested(100, 'CASE WHEN a = 1 THEN 2 ELSE ', 'a', ' END')} AS x FROM t",
+    "summands": f"SELECT {' + '.join(['a'] * 3000)} AS x FROM t",
+    "subqueries": nested(500, "SELECT a FROM (", T, ")"),
+    "functions": f"SELECT {nested(200, 'abs(', 'a', ')')} AS x FROM t",
+    "cases": f"SELECT {nested(200, 'CASE WHEN a = 1 THEN 2 ELSE ', 'a', ' END')} AS x FROM t",
     "negations": f"SELECT a FROM t WHERE {'NOT ' * 1000} a = 1",
     "signs": f"SELECT {'- ' * 1000} a AS x FROM t",
-    "exists": nested(100, "SELECT a FROM t WHERE EXISTS (", T, ")"),
+    "exists": nested(200, "SELECT a FROM t WHERE EXISTS (", T, ")"),
     "intersect": " INTERSECT ".join([T] * 1000),
     "parentheses_of_queries": nested(300, "(", T, ") UNION ALL (SELECT a FROM t)"),
     "fields": "SELECT a" + ".b" * 2000 + " AS x FROM t",

@@ -128,7 +128,7 @@ def exact(made: Run, name: str) -> None:
     if name in made.refused:
         raise made.refused[name]
     for version, (found, expected) in enumerate(zip(made.ours.get(name, []), made.spark[name])):  # noqa: B905
-        assert differences(found, expected) == "", f"at increment {version}"
+        assert differences(found, expected, rounded=True) == "", f"at increment {version}"
         assert types(found) == types(expected)
     if made.failed is not None:
         raise made.failed
@@ -153,7 +153,7 @@ def near(found: pa.Table, expected: pa.Table) -> str:
     order = [(n, "ascending") for n in [*rest, *doubles]]
     left, right = found.cast(asked).sort_by(order), expected.cast(asked).sort_by(order)
     if left.select(rest) != right.select(rest):
-        return differences(left, right)
+        return differences(left, right, rounded=True)
     for name in doubles:
         a, b = (t.column(name).to_numpy() for t in (left, right))
         if not np.allclose(a, b, rtol=CLOSE, atol=CLOSE, equal_nan=True):

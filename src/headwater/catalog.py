@@ -12,6 +12,7 @@ from functools import cached_property, lru_cache
 from typing import Any, TypeVar, cast
 
 from headwater.calculus.check import type_of
+from headwater.calculus.deep import with_room
 from headwater.calculus.parse import parse, parse_type
 from headwater.calculus.scalars import SPARK_TEXT
 from headwater.calculus.terms import (
@@ -37,7 +38,7 @@ from headwater.compiler.materialize import RULES
 from headwater.compiler.program import Map
 from headwater.compiler.sources import SourcePart, owned_by, rows_of, source_parts
 from headwater.compiler.strata import Compiler
-from headwater.errors import DamagedState, HeadwaterError, StateError, not_too_deep
+from headwater.errors import DamagedState, HeadwaterError, StateError
 from headwater.language.declared import Limit, declared
 from headwater.language.functions import DEFINED
 from headwater.language.schema import columns
@@ -189,6 +190,7 @@ class Catalog:
         """The program of all views; those of a version that was read are told apart from our own mistakes."""
         return self._compiled() if version is None else well_defined(version, self._compiled)
 
+    @with_room
     def _compiled(self) -> Compiler:
         compiler = self._without_views()
         known: dict[str, MapType] = {n: s.type for n, s in self.sources.items()}
@@ -221,6 +223,7 @@ class Catalog:
                     compiler.program.maps[kept.name] = kept
         return compiler
 
+    @with_room
     def chosen_again(self, read: Callable[[str, dict[str, MapType]], Term], data: Data) -> Catalog:
         """The same views, with the strategies that are taken for them now, each beside those before it.
 
@@ -405,7 +408,7 @@ def _rounds(w: Window) -> bool:
     return w.returns == DOUBLE and w.function in EXACTLY_TOLD and not w.exact
 
 
-@not_too_deep()
+@with_room
 def text_of(term: Term) -> str:
     """A term as it is kept."""
     return show(term)

@@ -185,8 +185,10 @@ def _verify(options: argparse.Namespace, paint: Paint) -> None:
     names = [options.view] if options.view else db.views
     _start_spark()
     for name in names:
-        db.verify(name)
+        remarks = db.verify(name)
         print(paint.sign(f"+ {name} is what its query gives at version {db.version}"))
+        for remark in remarks.values():
+            print(f"  {remark}")
 
 
 def _check(options: argparse.Namespace, paint: Paint) -> None:

@@ -179,16 +179,19 @@ class Database(Writable):
         name = self.catalog.named(name)
         said = declared(schema if isinstance(schema, str) else _ddl(schema))
         keys = (key,) if isinstance(key, str) else tuple(key or ())
-        if keys and said.key and [k.lower() for k in keys] != [k.lower() for k in said.key]:
+        if keys and said.key and not _same_names(keys, said.key):
             raise QueryError(
                 f"the key of `{name}` is {', '.join(keys)}, and its schema says PRIMARY KEY ({', '.join(said.key)})",
                 hint="say it once",
             )
         keys, row = keys or said.key, said.row
+        before = self.catalog.sources.get(name)
+        if before is not None and _same_names(before.key, keys):
+            keys = before.key
         made = SourceDef(
             name, said.ddl, keys, static, retain, strict, path, format, dict(options or {})
         )
-        if self.catalog.sources.get(name) == made:
+        if before == made:
             return Source(self, name)
         self._check_columns(name, row, keys, strict, retain)
         _refuse_files(path=path, format=format, options=options)
@@ -212,7 +215,7 @@ class Database(Writable):
     def _limit(self, made: SourceDef) -> None:
         """Other limits for a source whose columns stay; what is there must keep them."""
         if made.retain:
-            check_limits(made.name, made.limits, self.table(made.name))
+            check_limits(made.name, made.limits, self.table(made.name), there=True)
         catalog = Catalog({**self.catalog.sources, made.name: made}, self.catalog.views)
         with self._commit(f"source {made.name}", (catalog, self.compiler)) as commit:
             commit.set(*facts_of(made))
@@ -281,11 +284,9 @@ class Database(Writable):
 
     def _is_defined(self, name: str, query: Any, strategy: str, key: tuple[str, ...]) -> bool:
         known = self.catalog.views.get(name)
-        return known is not None and (known.text, known.strategy, known.key) == (
-            query,
-            strategy,
-            key,
-        )
+        if known is None or not _same_names(known.key, key):
+            return False
+        return (known.text, known.strategy) == (query, strategy)
 
     def _define(
         self, name: str, text: str, language: str, term: Term, strategy: str, keys: tuple[str, ...]
@@ -570,6 +571,11 @@ def _ddl(schema: StructType) -> str:
             hint="give it as DDL, such as 'id BIGINT, item STRING', or as a StructType",
         )
     return ddl_of_struct(schema)
+
+
+def _same_names(a: Sequence[str], b: Sequence[str]) -> bool:
+    """Whether columns are the same: upper and lower case are, as in SQL."""
+    return [n.lower() for n in a] == [n.lower() for n in b]
 
 
 def _refuse_files(**given: Any) -> None:

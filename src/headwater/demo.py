@@ -183,7 +183,7 @@ class Story:
         self._also(f"{_date(number)}", made, lines)
         self.parquet.write("lines", f"{MONTHS[-1]:%Y-%m}", self.lines)
         expected, anew = self.parquet.bands()
-        problem = differences(repeated(bands), expected)
+        problem = differences(repeated(bands), expected, rounded=True)
         if problem:
             raise StateError(f"on day {number} the view `bands` differs from Spark's: {problem}")
         self.kept, self.anew, self.days = self.kept + kept, self.anew + anew, self.days + 1

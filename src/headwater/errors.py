@@ -11,8 +11,6 @@ and says what could be done. `HeadwaterError` carries those parts; `str` lays th
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -134,19 +132,6 @@ class NotIncremental(QueryError):
     ):
         super().__init__(f"[{reason}] {what}", text=text, span=span, hint=hint)
         self.reason = reason
-
-
-@contextlib.contextmanager
-def not_too_deep() -> Iterator[None]:
-    """A query that is nested deeper than Python's stack is refused by name: `TOO_DEEP`."""
-    try:
-        yield
-    except RecursionError:
-        raise NotIncremental(
-            "TOO_DEEP",
-            "the query is nested too deeply: expressions or subqueries stand hundreds deep in each other",
-            hint="define a part of it as a view of its own, and read that",
-        ) from None
 
 
 class StateError(HeadwaterError):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from headwater.calculus.check import type_of
+from headwater.calculus.deep import with_room
 from headwater.calculus.layout import layout
 from headwater.calculus.terms import Term, change_name, relations
 from headwater.calculus.types import Boxed, FunType, MapType, RecordType, Type, has_box
@@ -41,6 +42,7 @@ MOST_AT_ONCE = 3
 SIZES = f"costs at {ROWS} rows an input, {INNER} an inner bag, {CHANGED} a change"
 
 
+@with_room
 def explain(term: Term) -> str:
     """All stages of a query."""
     return "\n\n".join(f"{title}\n{_indented(body)}" for title, body in sections(term))
@@ -139,6 +141,7 @@ def _indented(text: str) -> str:
 # --- views of a database ------------------------------------------------------------------------------------
 
 
+@with_room
 def explain_view(compiler: Compiler, view: View, asked: str, why: str) -> Explanation:
     """How a view is kept: what was decided, its strata, their maps, and what each change does to them."""
     program = compiler.program
@@ -190,6 +193,7 @@ COSTS = {
 """What a changed row makes one look at, the dearest last."""
 
 
+@with_room
 def explain_can(known: Compiler, compiler: Compiler, name: str, kept: str, why: str) -> str:
     """What would be kept for a view, beside what is known already."""
     view = compiler.program.views[name]

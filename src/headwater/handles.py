@@ -109,9 +109,9 @@ class ViewHandle:
         """How the view is kept: its strata, maps, statements and what was decided."""
         return self.database.explain(self.name)
 
-    def verify(self) -> None:
+    def verify(self) -> dict[str, str]:
         """Recomputes the view from the retained inputs and compares."""
-        self.database.verify(self.name)
+        return self.database.verify(self.name)
 
     def __repr__(self) -> str:
         return f"View({self.name}: {self.database.catalog.views[self.name].ddl})"

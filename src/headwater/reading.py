@@ -18,9 +18,9 @@ from pyspark.sql import DataFrame
 from headwater import feeds
 from headwater.calculus.check import type_of
 from headwater.calculus.terms import Box, Each, Node, Num, Record, Sng, Term, Var, relations
-from headwater.calculus.text import show as text_of
 from headwater.calculus.types import INT, MapType, RecordType
-from headwater.catalog import DATABASE, Catalog, SourceDef, ViewDef
+from headwater.catalog import DATABASE, Catalog, SourceDef, ViewDef, rounds_sums, text_of
+from headwater.compiler.maps import key_fields
 from headwater.compiler.program import WEIGHT, Part, View
 from headwater.compiler.strata import Compiler
 from headwater.drawing import Explanation
@@ -35,6 +35,7 @@ from headwater.engine.documents import (
     documents_at,
     touched_documents,
 )
+from headwater.engine.exactly import register
 from headwater.engine.recompute import by_interpreter, by_spark
 from headwater.engine.sampled import Sampled
 from headwater.engine.session import Session, local_frame, telling
@@ -44,6 +45,7 @@ from headwater.engine.values import one_value
 from headwater.engine.working import Working
 from headwater.errors import (
     DamagedState,
+    EngineError,
     NotIncremental,
     NotInterpretable,
     NotRetained,
@@ -58,6 +60,7 @@ from headwater.language.comprehension import Query
 from headwater.language.sql import read_sql
 from headwater.language.sql.opaque import Ask
 from headwater.language.sql.places import placed
+from headwater.language.sql.rounding import PREFIX, without_rounding
 from headwater.language.sql.texts import check_query
 from headwater.limiting import takes_some, unlimited
 from headwater.state.log import Version, path_of
@@ -395,8 +398,12 @@ class Readable:
 
     # --- checking ------------------------------------------------------------------------------------------------------
 
-    def verify(self, name: str | None = None, version: int | None = None) -> None:
-        """Recomputes a view (or all) from the retained inputs and compares; `StateError` where they differ."""
+    def verify(self, name: str | None = None, version: int | None = None) -> dict[str, str]:
+        """Recomputes a view (or all) from the retained inputs and compares; `StateError` where they differ.
+
+        Sums of doubles are compared with sums that are rounded once, as ours are. What is given back is said of views for
+        which Spark's own answer is another one, because it rounds on the way, or has no room for a moment.
+        """
         name = None if name is None else self.catalog.named(name)
         if name in self.catalog.sources:
             raise UnknownName(
@@ -404,45 +411,50 @@ class Readable:
                 hint=f"views: {', '.join(self.catalog.views) or 'none'}",
             )
         self.session.refuse_other("verifying it")
+        remarks: dict[str, str] = {}
         for n in [name] if name is not None else self.catalog.views:
             found = read.repeated(self.table(n, version))
-            expected = self.recomputed(n, version)
-            at = self._at(version)[1].catalog
-            row = at.views[at.named(n)].type.key
-            assert isinstance(row, RecordType)
-            problem = differences(found, expected, row)
-            if problem:
-                problem = self._taken_wrongly(n, version, found, expected, row, problem)
+            spark = self._compared(n, version, found, exactly=False)
+            if not spark:
+                continue
+            problem = self._compared(n, version, found, exactly=True)
             if problem:
                 raise StateError(
                     f"the view `{n}` differs from its query at version {version or self.version}: {problem}",
                     hint="this should never happen: keep the directory and report it",
                 )
+            remarks[n] = f"but for rounding on the way it is Spark's answer: {spark}"
+        return remarks
 
-    def _taken_wrongly(
-        self,
-        name: str,
-        version: int | None,
-        found: pa.Table,
-        expected: pa.Table,
-        row: RecordType,
-        problem: str,
-    ) -> str:
-        """What is wrong with an answer that differs from Spark's, where a LIMIT leaves it open which rows it has."""
+    def _compared(self, name: str, version: int | None, found: pa.Table, exactly: bool) -> str:
+        """How an answer differs from Spark's, by its own sums or by exact ones, in words."""
         snapshot, at = self._at(version)
-        view = at.catalog.views[at.catalog.named(name)]
+        view, working = at.catalog.views[at.catalog.named(name)], self._reading(snapshot, at)
+        row = view.type.key
+        assert isinstance(row, RecordType)
+        rounded = exactly and rounds_sums(at.compiler.program.views[view.name].term)
+        exactly = exactly and not rounded
+        try:
+            expected = self._answer(working, at.compiler, at.catalog, view, exactly)
+        except EngineError:
+            if not exactly:
+                raise
+            exactly, rounded = False, True  # Spark does not take the sums in other words
+            expected = self._answer(working, at.compiler, at.catalog, view)
+        problem = differences(found, expected, row, rounded)
         under = at.catalog.views_under(view)
-        if not any(v.language == "sql" and takes_some(v.text) for v in under):
+        if not problem or not any(v.language == "sql" and takes_some(v.text) for v in under):
             return problem
-        working, text = self._reading(snapshot, at), unlimited(view.text)
+        # A LIMIT leaves it open which rows there are.
+        text = unlimited(view.text)
         if text is not None and not any(takes_some(v.text) for v in under if v is not view):
             if found.num_rows != expected.num_rows:
                 return problem
             rest = replace(view, text=text)
-            whole = self._answer(working, at.compiler, at.catalog, rest)
-            return not_among(found, whole, row)
+            whole = self._answer(working, at.compiler, at.catalog, rest, exactly)
+            return not_among(found, whole, row, rounded)
         try:
-            return differences(found, self._by_definition(working, at, view), row)
+            return differences(found, self._by_definition(working, at, view), row, rounded)
         except NotInterpretable:
             return problem
 
@@ -461,7 +473,12 @@ class Readable:
         return self._answer(self._reading(snapshot, at), at.compiler, at.catalog, view)
 
     def _answer(
-        self, working: Working, compiler: Compiler, catalog: Catalog, view: ViewDef
+        self,
+        working: Working,
+        compiler: Compiler,
+        catalog: Catalog,
+        view: ViewDef,
+        exactly: bool = False,
     ) -> pa.Table:
         term = compiler.program.views[view.name].term
         types = {r.name: r.type for r in relations(term) if isinstance(r.type, MapType)}
@@ -479,10 +496,16 @@ class Readable:
         for v in read_by:  # what is stored goes to Spark by the same rules as what is defined
             check_query(v.text)
             read_sql(v.text, {n: t for n, t in schemas.items() if n != v.name}, self.ask)
-        texts = {v.name: v.text for v in read_by}
+        texts, columns = {v.name: v.text for v in read_by}, None
+        if exactly:
+            for v in read_by:
+                known = {n: t for n, t in schemas.items() if n != v.name}
+                texts[v.name], aggregates = without_rounding(v.text, known, self.ask)
+                register(self.session.spark, PREFIX, aggregates)
+            columns = {v.name: [n for n, _ in key_fields(v.type)] for v in read_by}
         names = {r.name for v in texts for r in relations(compiler.program.views[v].term)}
         frames = {n: self._rows_frame(working, catalog, n) for n in names}
-        return by_spark(self.session, texts, frames, view.name)
+        return by_spark(self.session, texts, frames, view.name, columns)
 
     def _rows(self, working: Working, catalog: Catalog, name: str) -> pa.Table:
         view = source_view(catalog.sources[name])

@@ -13,6 +13,7 @@ from decimal import Decimal
 from typing import Any
 
 from headwater.calculus import types as ty
+from headwater.calculus.lists import read_list
 from headwater.calculus.ring import number
 from headwater.calculus.terms import Const, Num
 from headwater.calculus.tokens import Cursor, Token
@@ -124,6 +125,8 @@ def _constant(token: Token, sign: str, t: Any) -> Const:
     match token.kind:
         case "string":
             plain = re.sub(r"(?s)\\(.)", lambda m: _ESCAPED.get(m[1], m[1]), text[1:-1])
+            if isinstance(t, ty.ListType):
+                return Const(read_list(plain, t), t)
             read = _QUOTED.get(name or "string", str)
             return Const(read(plain), t or ty.STRING)
         case "number" if name == "decimal":

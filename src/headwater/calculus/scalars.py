@@ -28,6 +28,7 @@ from headwater.calculus.types import (
     VOID,
     Base,
     KeyType,
+    ListType,
     decimal,
     is_numeric,
 )
@@ -393,6 +394,17 @@ _compare(">=", lambda a, b: a >= b)
 @scalar("<=>", _comparable, strict=False)
 def _(_r: KeyType, types: tuple[KeyType, ...], a: Any, b: Any) -> bool:
     return order(promoted(a, types)) == order(promoted(b, types))
+
+
+def _listed(types: tuple[KeyType, ...]) -> KeyType | None:
+    value, values = types
+    return BOOLEAN if isinstance(values, ListType) and values.element == value else None
+
+
+@scalar("among", _listed)
+def _(_r: KeyType, _: Any, value: Any, values: tuple[Any, ...]) -> bool | None:
+    """x IN (a, b, ...) of constants of one type; NULL among them is unknown."""
+    return True if number(value) in values else None if None in values else False
 
 
 def _booleans(types: tuple[KeyType, ...]) -> KeyType | None:

@@ -29,6 +29,7 @@ from decimal import Decimal
 from typing import Any, assert_never
 
 from headwater.calculus.dyadic import POWERS
+from headwater.calculus.lists import show_list
 from headwater.calculus.terms import (
     Add,
     Answer,
@@ -70,6 +71,7 @@ from headwater.calculus.types import (
     VOID,
     Exact,
     KeyType,
+    ListType,
     RingType,
     field_name,
     is_key,
@@ -247,6 +249,8 @@ def literal(value: Any, t: KeyType) -> str:
         text, default = f"'{value.isoformat()}'", STRING
     elif isinstance(value, bytes):
         text, default = f"'{value.hex()}'", STRING
+    elif isinstance(t, ListType):
+        text, default = f"'{show_list(value).translate(_ESCAPES)}'", STRING
     elif isinstance(value, str):
         text, default = f"'{value.translate(_ESCAPES)}'", STRING
     elif isinstance(value, int):

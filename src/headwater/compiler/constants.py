@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from headwater.calculus import types as ty
+from headwater.calculus.lists import show_list
 from headwater.calculus.types import Base, KeyType, RecordType
 from headwater.errors import NotIncremental
 
@@ -55,6 +56,8 @@ def literal(value: Any, t: KeyType) -> str | None:
                 return None
             named = zip(fields, parts, strict=True)
             return f"named_struct({', '.join(f'{text(n)}, {p}' for (n, _), p in named)})"
+        case ty.ListType(element):
+            return f"array({', '.join(str(literal(v, element)) for v in value)})"
         case Base("boolean"):
             return "TRUE" if value else "FALSE"
         case Base("string"):
@@ -91,5 +94,7 @@ def tree_value(value: Any) -> Any:
             return value.isoformat()
         case bytes():
             return value.hex()
+        case tuple():
+            return show_list(value)
         case _:
             return value

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from headwater.calculus.check import type_of
+from headwater.calculus.deep import with_room
 from headwater.calculus.terms import (
     Call,
     Pred,
@@ -124,6 +125,7 @@ class Materializer:
         self.created.append(made)  # after those that it is computed from
         return made
 
+    @with_room
     def statements(self, target: Map, changed: Iterable[str]) -> list[Statement]:
         """How the changes of some relations, all at once, change a map."""
         names = frozenset(changed) & set(target.reads)
@@ -147,6 +149,7 @@ class Materializer:
             self._summands[target.name] = summands(normalize(target.term))
         return self._summands[target.name]
 
+    @with_room
     def filling(self, target: Map) -> list[Statement]:
         """How a map is computed when it is new: of each monomial one atom is read whole, the rest is looked up."""
         out = []

@@ -168,6 +168,13 @@ def _py_floordiv(r: KeyType, a: str, b: str) -> str:
     return f"CAST({whole} - (CASE WHEN {_opposed(rest, b)} THEN 1 ELSE 0 END) AS {spark_type(r)})"
 
 
+def _among(_: KeyType, value: str, values: str) -> str:
+    """Spark looks IN up in a table, in which 0.0 and -0.0 differ; doubles are compared one by one."""
+    if values.endswith((" AS double))", " AS float))")):
+        return f"array_contains({values}, {value})"
+    return f"({value} IN {values.removeprefix('array')})"
+
+
 def _opposed(rest: str, divisor: str) -> str:
     return f"{rest} <> 0 AND ({rest} < 0) <> ({divisor} < 0)"
 
@@ -231,6 +238,7 @@ SQL: dict[str, tuple[Operands, Writing]] = {
     "is_not_null": (_own, _form("({} IS NOT NULL)")),
     "case": (lambda types, r: (ty.BOOLEAN, r) * (len(types) // 2) + (r,), _case),
     "like": (_takes(ty.STRING), _infix("LIKE")),
+    "among": (_own, _among),
     "one_row": (
         lambda types, r: (ty.BIGINT, r),
         _form("if({} > 1, raise_error('a scalar subquery gave more than one row'), {})"),
@@ -322,7 +330,7 @@ class _Writer:
         sql = literal(value, t)
         if sql is None:
             raise _refused(term, f"there are no constants of type {t}")
-        plain = (isinstance(t, Base) and t != ty.VOID) or (
+        plain = (isinstance(t, (Base, ty.ListType)) and t != ty.VOID) or (
             value is None and isinstance(t, RecordType)
         )
         return _Part(sql, t, ["literal", str(t), tree_value(value)] if plain else None)

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from headwater.calculus.check import type_of
+from headwater.calculus.deep import with_room
 from headwater.calculus.terms import (
     Each,
     Let,
@@ -39,7 +40,7 @@ from headwater.compiler.maps import Relations, key_fields
 from headwater.compiler.materialize import RULES, Materializer
 from headwater.compiler.nesting import nested_parts
 from headwater.compiler.program import Map, Program, View
-from headwater.errors import IllTyped, NotIncremental, NotShreddable, not_too_deep
+from headwater.errors import IllTyped, NotIncremental, NotShreddable
 from headwater.rules.disjunctions import joins
 from headwater.rules.failures import KINDS, failing, forgiving, hides, is_risky, lenient, may_fail
 from headwater.rules.grouping import groups_again
@@ -90,6 +91,7 @@ class Compiler:
         made.maps = self.maps.copy(made.program, made.relations)
         return made
 
+    @with_room
     def choose(
         self, name: str, term: Term, key: Sequence[str] = (), data: Data | None = None
     ) -> tuple[Compiler, str, str]:
@@ -107,6 +109,7 @@ class Compiler:
         )
         return chosen, best, f"{best}: {why}"
 
+    @with_room
     def asked_for(self, name: str, term: Term, strategy: str, key: Sequence[str]) -> Compiler:
         """A copy with a view added by a strategy that was asked for, within reason."""
         try:
@@ -128,7 +131,6 @@ class Compiler:
         rows, made.maps.work = made.maps.work.rows, Work()
         return made, rows
 
-    @not_too_deep()
     def view(
         self,
         name: str,

@@ -110,7 +110,7 @@ def _path(types: Types, r: KeyType, trees: list[Tree]) -> bool:
 _TESTS: tuple[tuple[Test, str], ...] = (
     (
         _always,
-        "and or not is_null is_not_null case negate abs length concat trim ltrim rtrim one_row",
+        "and or not is_null is_not_null case negate abs length concat trim ltrim rtrim one_row among",
     ),
     (_alike, "= <> < <= > >= <=> greatest least coalesce py_present"),
     (_sums, "+ - *"),

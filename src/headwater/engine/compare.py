@@ -1,4 +1,7 @@
-"""Whether two answers are the same bag of rows: exactly, and doubles to nine digits."""
+"""Whether two answers are the same bag of rows: exactly, or, of a database of before, doubles to nine digits.
+
+NaN is equal to NaN, and 0.0 to -0.0.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,12 @@ from headwater.compiler.program import WEIGHT
 from headwater.engine.answers import consolidated
 
 CLOSE = 1e-9
+"""How near sums are that were rounded one by one, as they once were here."""
 
 
-def differences(found: pa.Table, expected: pa.Table, row: RecordType | None = None) -> str:
+def differences(
+    found: pa.Table, expected: pa.Table, row: RecordType | None = None, rounded: bool = False
+) -> str:
     """What is wrong with an answer, in words; empty if nothing is. With the type of a row, inner bags have no order."""
     if found.column_names != expected.column_names:
         return f"its columns are {found.column_names}, and should be {expected.column_names}"
@@ -31,13 +37,15 @@ def differences(found: pa.Table, expected: pa.Table, row: RecordType | None = No
     rest = consolidated(pa.concat_tables(signed)).to_pylist()
     more = [r for r in rest if r[WEIGHT] > 0 for _ in range(r[WEIGHT])]
     less = [r for r in rest if r[WEIGHT] < 0 for _ in range(-r[WEIGHT])]
-    if len(more) == len(less) and _all_close(more, less):
+    if len(more) == len(less) and _all_close(more, less, rounded):
         return ""
     shown = [f"{'has' if r[WEIGHT] > 0 else 'lacks'} {_row(r)}" for r in rest[:4]]
     return f"of {found.num_rows} rows and {expected.num_rows} expected, it {', '.join(shown)}"
 
 
-def not_among(found: pa.Table, whole: pa.Table, row: RecordType | None = None) -> str:
+def not_among(
+    found: pa.Table, whole: pa.Table, row: RecordType | None = None, rounded: bool = False
+) -> str:
     """Which rows of an answer are none of some others, or are there more often, in words; empty if none is."""
     aligned = whole.cast(found.schema)
     if row is not None and has_box(row):
@@ -50,7 +58,7 @@ def not_among(found: pa.Table, whole: pa.Table, row: RecordType | None = None) -
     left = [dict(r) for r in rest if r[WEIGHT] < 0]
     for r in rest:
         for _ in range(max(r[WEIGHT], 0)):
-            like = next((x for x in left if x[WEIGHT] < 0 and _close(r, x)), None)
+            like = next((x for x in left if x[WEIGHT] < 0 and _same(r, x, rounded)), None)
             if like is None:
                 return f"it has {_row(r)}, which is none of the rows to take from"
             like[WEIGHT] += 1
@@ -76,10 +84,10 @@ def _sorted(value: Any, t: Type) -> Any:
             return value
 
 
-def _all_close(left: list[dict[str, Any]], right: list[dict[str, Any]]) -> bool:
+def _all_close(left: list[dict[str, Any]], right: list[dict[str, Any]], rounded: bool) -> bool:
     """Whether rows are the same but for rounding: paired by what is not a double, then by the doubles in order."""
     pairs = zip(sorted(left, key=_order), sorted(right, key=_order), strict=True)
-    return all(_close(a, b) for a, b in pairs)
+    return all(_same(a, b, rounded) for a, b in pairs)
 
 
 def _order(row: dict[str, Any]) -> tuple[Any, ...]:
@@ -90,18 +98,18 @@ def _order(row: dict[str, Any]) -> tuple[Any, ...]:
     return (exact, loose)
 
 
-def _close(a: dict[str, Any], b: dict[str, Any]) -> bool:
-    for name in a:
-        x, y = a[name], b[name]
-        if name == WEIGHT or x == y:
-            continue
-        if not (isinstance(x, float) and isinstance(y, float)):
-            return False
-        if not (math.isnan(x) and math.isnan(y)) and not math.isclose(
-            x, y, rel_tol=CLOSE, abs_tol=CLOSE
-        ):
-            return False
-    return True
+def _same(a: dict[str, Any], b: dict[str, Any], rounded: bool) -> bool:
+    """Whether two rows are; the equal ones have gone before, so what is left has other doubles at least."""
+    return all(name == WEIGHT or _alike(x, b[name], rounded) for name, x in a.items())
+
+
+def _alike(x: Any, y: Any, rounded: bool) -> bool:
+    if x == y:
+        return True
+    if not (isinstance(x, float) and isinstance(y, float)):
+        return False
+    near = rounded and math.isclose(x, y, rel_tol=CLOSE, abs_tol=CLOSE)
+    return near or (math.isnan(x) and math.isnan(y))
 
 
 def _row(row: dict[str, Any]) -> str:

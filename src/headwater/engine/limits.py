@@ -27,15 +27,16 @@ class Limit(Protocol):
     def most(self) -> int | None: ...
 
 
-def check_limits(name: str, limits: Sequence[Limit], table: pa.Table) -> None:
-    """Raises for the first row that does not keep a limit, with its column and value."""
+def check_limits(name: str, limits: Sequence[Limit], table: pa.Table, there: bool = False) -> None:
+    """Raises for the first row that does not keep a limit, with its column and value: of a change, or of what is there."""
     for limit in limits:
         values, at = _at(table, limit.path)
         where = ".".join(s for s in limit.path if s != ELEMENT)
         if limit.never_null and values.null_count:
             row = int(at[np.flatnonzero(np.asarray(values.is_null()))[0]])
+            which = "a row that is in" if there else f"row {row + 1} of the change of"
             raise BadChange(
-                f"row {row + 1} of the change of `{name}` has no `{where}`, which is declared NOT NULL:"
+                f"{which} `{name}` has no `{where}`, which is declared NOT NULL:"
                 f" {_shown(table, row)}",
                 hint="give it a value, or declare the column without NOT NULL",
             )
@@ -44,9 +45,12 @@ def check_limits(name: str, limits: Sequence[Limit], table: pa.Table) -> None:
             if long.any():
                 first = int(np.flatnonzero(long)[0])
                 text = values[first].as_py()
+                row = int(at[first])
+                which = "a row that is in" if there else f"row {row + 1} of the change of"
+                shown = f": {_shown(table, row)}" if there else ""
                 raise BadChange(
-                    f"row {int(at[first]) + 1} of the change of `{name}`: {text!r} has {len(text)} characters,"
-                    f" and `{where}` is VARCHAR({limit.most})",
+                    f"{which} `{name}`: {text!r} has {len(text)} characters,"
+                    f" and `{where}` is VARCHAR({limit.most}){shown}",
                     hint="shorten it, or declare the column longer",
                 )
 

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame
 
 from headwater.calculus.check import type_of
 from headwater.calculus.data import from_python, to_python
+from headwater.calculus.deep import with_room
 from headwater.calculus.interpret import interpret
 from headwater.calculus.terms import Term
 from headwater.calculus.types import MapType, RecordType
@@ -25,18 +26,24 @@ def by_spark(
     queries: Mapping[str, str],
     inputs: Mapping[str, Callable[[], DataFrame]],
     name: str,
+    columns: Mapping[str, list[str]] | None = None,
 ) -> pa.Table:
-    """The answer of a SQL view; `queries` are its own text and those of the views that it reads, in order."""
+    """The answer of a SQL view; `queries` are its own text and those of the views that it reads, in order.
+
+    Where the texts are in other words, `columns` has the names that the columns of the views have all the same.
+    """
     spark = session.spark
     made = [*inputs, *queries]
     with telling(f"recomputing `{name}`"):
         try:
-            for source, frame in inputs.items():
-                frame().createOrReplaceTempView(source)
+            for source, rows in inputs.items():
+                rows().createOrReplaceTempView(source)
             for view, text in queries.items():
                 # In brackets it can be nothing but a query: Spark runs a command as soon as it reads it.
                 query = text.strip().rstrip(";")
-                spark.sql(f"SELECT * FROM (\n{query}\n)").createOrReplaceTempView(view)
+                frame = spark.sql(f"SELECT * FROM (\n{query}\n)")
+                frame = frame if columns is None else frame.toDF(*columns[view])
+                frame.createOrReplaceTempView(view)
             session.counts.jobs += 1
             return spark.table(name).toArrow()
         finally:
@@ -44,6 +51,7 @@ def by_spark(
                 spark.catalog.dropTempView(view)
 
 
+@with_room
 def by_interpreter(
     term: Term, inputs: Mapping[str, pa.Table], types: Mapping[str, MapType]
 ) -> pa.Table:

@@ -18,6 +18,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headwater.calculus.deep import with_room
+from headwater.calculus.lists import read_list
 from headwater.calculus.parse import parse_type
 from headwater.engine.scalars import decimals, formats, numbers, texts, times, zones
 from headwater.engine.scalars.base import ArrowCannot, Column, columnar
@@ -28,6 +30,7 @@ from headwater.errors import NotIncremental
 __all__ = ["NODES", "ArrowCannot", "evaluate", "in_zone", "is_column"]
 
 
+@with_room
 def evaluate(tree: Any, table: pa.Table, zone: str = "UTC") -> pa.Array:
     """The column that a tree stands for, with a row for each row of the table, in a time zone."""
     try:
@@ -93,6 +96,8 @@ _READ: dict[str, Callable[[Any], Any]] = {
 
 
 def _literal(shown: str, value: Any, t: pa.DataType) -> pa.Scalar:
+    if pa.types.is_large_list(t) and value is not None:
+        return pa.scalar(read_list(value, parse_type(shown)), type=t)
     read = _READ.get(shown.partition("(")[0])
     return pa.scalar(read(value) if read is not None and value is not None else value, type=t)
 
@@ -121,6 +126,18 @@ def _same(t: pa.DataType, a: Column, b: Column) -> Column:
         pc.and_(pc.is_null(a), pc.is_null(b)),
         _equal(t, a, b),
     )
+
+
+def _among(_: pa.DataType, a: Column, values: pa.Scalar) -> Column:
+    """IN of a constant list: unknown where the value is, or where it is not found and NULL is in the list."""
+    listed = values.values.cast(a.type)
+    if _floating(a):  # Arrow tells 0.0 from -0.0
+        a, listed = pc.add(a, pa.scalar(0.0, a.type)), pc.add(listed, pa.scalar(0.0, a.type))
+    found = pc.is_in(a, value_set=listed, skip_nulls=True)
+    unknown = pc.is_null(a)
+    if listed.null_count:
+        unknown = pc.or_(unknown, pc.invert(found))
+    return pc.if_else(unknown, pa.scalar(None, pa.bool_()), found)
 
 
 def _floating(a: Column) -> bool:
@@ -292,6 +309,7 @@ NODES: dict[str, Callable[..., Column]] = {
     "<=": lambda t, a, b: pc.invert(_less(t, b, a)),
     ">=": lambda t, a, b: pc.invert(_less(t, a, b)),
     "<=>": _same,
+    "among": _among,
     "greatest": _extreme(lambda t, a, b: _less(t, b, a)),
     "least": _extreme(_less),
     "and": lambda _, *a: reduce(pc.and_kleene, a),

@@ -157,23 +157,23 @@ def _stored(a: Limbs) -> pa.Array:
     fill = words[-1] & LIMB
     words &= LIMB
     # The limbs from the first that is not 0 to the last that is not the sign alone, whose top bit must be the sign.
-    first, last = np.full(n, width), np.full(n, -1)
+    first, last = np.full(n, width, np.int16), np.full(n, -1, np.int16)
     for j in range(width):
-        last = np.where(words[j] != fill, j, last)
-        first = np.where(words[width - 1 - j] != 0, width - 1 - j, first)
+        last[words[j] != fill] = j
+        first[words[width - 1 - j] != 0] = width - 1 - j
     top = words[last, np.arange(n)]
     last += (last >= 0) & ((top >> (BITS - 1)) != (fill & 1))
     last = np.maximum(last, first)
-    counts = np.where(first < width, last - first + 2, 0)
-    ends = np.zeros(n + 1, np.int64)
-    np.cumsum(counts * 4, out=ends[1:])
-    flat = np.empty(int(ends[-1]) >> 2, np.uint32)
-    at = ends[:-1] >> 2
-    live = np.flatnonzero(counts)
-    flat[at[live]] = (a.low + first)[live].astype(np.int32).view(np.uint32)
+    live = first < width
+    # A row for each number, and of each row the place and the limbs that are kept.
+    rows, kept = np.empty((n, width + 1), np.uint32), np.empty((n, width + 1), np.bool_)
+    rows[:, 0], kept[:, 0] = (a.low + first).astype(np.int32).view(np.uint32), live
+    rows[:, 1:] = words.T
     for j in range(width):
-        some = np.flatnonzero((first <= j) & (j <= last))
-        flat[at[some] + (j + 1 - first[some])] = words[j, some]
+        kept[:, j + 1] = (first <= j) & (j <= last)
+    flat = rows[kept]
+    ends = np.zeros(n + 1, np.int64)
+    np.cumsum(np.where(live, 4 * (last.astype(np.int64) - first + 2), 0), out=ends[1:])
     return pa.Array.from_buffers(STORED, n, [None, pa.py_buffer(ends), pa.py_buffer(flat)])
 
 
@@ -294,34 +294,105 @@ def doubles(column: pa.Array, by: Array | None = None) -> Array:
 
 def rounded(a: Limbs) -> Array:
     """The nearest doubles; infinite where they are beyond all doubles."""
+    high, low, whole = _two_doubles(a)
+    found, sure = _settled(high, low, np.where(whole, 0.0, np.abs(high) * SLACK), a.low)
+    if not sure.all():
+        unsure = np.flatnonzero(~sure)
+        found[unsure] = _rounded(a.take(unsure))
+    return found
+
+
+def means(a: Limbs, by: Array) -> Array:
+    """The nearest doubles to the quotients by whole numbers above 0; infinite where the dividends are.
+
+    A quotient of doubles and the one of what it leaves over have twice the digits of a double. Where they leave it open
+    what the nearest double is, or where doubles end, the fraction itself is divided.
+    """
+    high, low, whole = _two_doubles(a)
+    n = np.asarray(by).astype(np.float64)
+    first = high / n
+    product, error = _product(first, n)
+    left, lost = _sum((high - product) - error, low)
+    second = left / n
+    product, error = _product(second, n)
+    whole &= (
+        (lost == 0) & (product == left) & (error == 0)
+    )  # halves of numbers, which are often just between doubles
+    slack = np.abs(second) * 2.0**-48 + np.abs(first) * SLACK
+    found, sure = _settled(first, second, np.where(whole, 0.0, slack), a.low)
+    sure &= n < 2.0**BITS
+    for i in np.flatnonzero(~sure):
+        some = a.take([i])
+        total = _rounded(some)[0]
+        quotient = _nearest(abs(fractions(some)[0]) / int(by[i]))
+        found[i] = total if np.isinf(total) else np.copysign(quotient, total)
+    return found
+
+
+WIDEST = 24
+"""Limbs that two doubles are made of."""
+SLACK = 2.0**-96
+"""How far off the sum of two doubles may be that stands for a number: they have 106 bits."""
+
+
+def _two_doubles(a: Limbs) -> tuple[Array, Array, Bools]:
+    """Numbers in units of their lowest limb as a double and what it lacks, a small part of it, and whether that is all.
+
+    From the highest limb on, of which only the highest has a sign: once the double has lost a bit, nothing that follows
+    can make it small again. What does not fit into a double at all is NaN.
+    """
+    words = a.words
+    if len(words) > WIDEST:
+        return np.full(len(a), np.nan), np.full(len(a), np.nan), np.zeros(len(a), np.bool_)
+    below = words[:-1]
+    if (below >> BITS).any() or (words[-1] >> BITS != words[-1] >> 63).any():
+        words = carried(a).words
+    high, low, lost = np.zeros(len(a)), np.zeros(len(a)), np.zeros(len(a))
+    for j in range(len(words) - 1, -1, -1):
+        high, more = _sum(high, words[j] * 2.0 ** (BITS * j))
+        low, less = _sum(low, more)
+        lost += np.abs(less)
+    return high, low, lost == 0
+
+
+def _sum(a: Array, b: Array) -> tuple[Array, Array]:
+    """The sums of doubles, and what they lack of the exact ones (Knuth)."""
+    total = a + b
+    of_b = total - a
+    return total, (a - (total - of_b)) + (b - of_b)
+
+
+def _settled(high: Array, low: Array, slack: Array, place: Ints) -> tuple[Array, Bools]:
+    """The sums of two doubles at a place, rounded once, and whether all numbers so near to them are rounded to the same."""
+    found = high + (low - slack)
+    sure = found == high + (low + slack)
+    size = np.frexp(found)[1] + BITS * place
+    sure &= (np.abs(size) < 1000) | (found == 0) & (high == 0) & (low == 0)
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        return np.ldexp(found, (BITS * place).astype(np.int32)) + 0.0, sure
+
+
+def _product(a: Array, b: Array) -> tuple[Array, Array]:
+    """The products of doubles, and what they lack of the exact ones: both factors in halves (Dekker)."""
+    product = a * b
+    with np.errstate(over="ignore", invalid="ignore"):
+        a1 = a * HALVES - (a * HALVES - a)
+        b1 = b * HALVES - (b * HALVES - b)
+    a2, b2 = a - a1, b - b1
+    return product, a2 * b2 - (((product - a1 * b1) - a2 * b1) - a1 * b2)
+
+
+HALVES = float((1 << 27) + 1)
+
+
+def _rounded(a: Limbs) -> Array:
+    """The nearest doubles, from the limbs."""
     sign, high, rest, place = _leading(a)
     out = _doubles(high, rest, place)
     for i in np.flatnonzero((place + 64 < -1000) & (high > 0)):
         # Doubles have fewer bits there, and nothing must be rounded twice.
         out[i] = _nearest(abs(fractions(a.take([i]))[0]))
     return sign * out
-
-
-def means(a: Limbs, by: Array) -> Array:
-    """The nearest doubles to the quotients by whole numbers above 0; infinite where the dividends are.
-
-    The first 64 bits of a number and the next number of as many have it between them: where both quotients round to
-    the same double, that is it.
-    """
-    sums_ = rounded(a)
-    by = np.asarray(by).astype(np.uint64)
-    if not len(by) or int(by.max()) >> BITS:
-        exact = zip(fractions(a), by.tolist(), strict=True)
-        found = np.array([_nearest(abs(f) / n) for f, n in exact], np.float64)
-    else:
-        _, high, rest, place = _leading(a)
-        found = _quotients(high, by, place)
-        above = _quotients(np.where(rest, high + np.uint64(1), high), by, place)
-        # The successor of the largest number of 64 bits is 0 here, which is told apart from it, too.
-        unsure = (found != above) | (found < 2.0**-1000) & (high > 0)
-        for i in np.flatnonzero(unsure):
-            found[i] = _nearest(abs(fractions(a.take([i]))[0]) / int(by[i]))
-    return np.where(np.isinf(sums_), sums_, np.copysign(found, sums_))
 
 
 def fractions(a: Limbs) -> list[Fraction]:
@@ -372,16 +443,6 @@ def _doubles(high: Array, rest: Bools, place: Ints) -> Array:
     odd = high | rest.astype(np.uint64)
     with np.errstate(over="ignore", under="ignore"):
         return np.ldexp(odd.astype(np.float64), place.astype(np.int32))
-
-
-def _quotients(high: Array, by: Array, place: Ints) -> Array:
-    """high · 2**place / by, rounded once; by has 32 bits at most."""
-    q, r = high // by, high % by
-    more = r << np.uint64(BITS)
-    q2, left = more // by, more % by
-    words = np.stack((q2, q & np.uint64(LIMB), q >> np.uint64(BITS))).astype(np.int64)
-    _, first, rest, unit = _leading(Limbs(np.zeros(len(high), np.int64), words))
-    return _doubles(first, rest | (left != 0), unit + place - BITS)
 
 
 def _nearest(x: Fraction) -> float:

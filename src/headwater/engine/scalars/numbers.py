@@ -120,7 +120,7 @@ def _whole(name: str) -> Node:
             wide = a.cast(pa.decimal256(min(76, a.type.precision + 1), a.type.scale))
             return getattr(pc, name)(wide).cast(t)
         values = numpy(floats(a))
-        inside = np.abs(values) < 2.0**63
+        inside = (values >= -(2.0**63)) & (values < 2.0**63)
         require(inside, a, "a number that does not fit")
         return made(np.where(inside, values, 0).astype(np.int64), a, t)
 

@@ -59,6 +59,7 @@ from headwater.calculus.types import (
 )
 from headwater.errors import NotIncremental, TypeMismatch
 from headwater.language.build import decimal_literal
+from headwater.language.comprehension.mixed import are_mixed, mixed_equal, mixed_order
 
 NULL, FALSE, NONE_OF_THEM = Const(None, VOID), Const(False, BOOLEAN), Const(0, BIGINT)
 ONE = Num(1, INT)
@@ -289,7 +290,7 @@ def equal(a: Term, b: Term) -> Term:
         return Call("is_null", (b if s == VOID else a,))
     wider = common(s, t)
     if not isinstance(wider, RecordType):
-        return Call("<=>", (a, b))
+        return mixed_equal(a, b) if are_mixed(a, b) else Call("<=>", (a, b))
     parts = [equal(component(a, n), component(b, n)) for n, _ in wider.fields]
     return parts[0] if len(parts) == 1 else Call("and", tuple(parts))
 
@@ -301,7 +302,7 @@ def ordered(op: str, a: Term, b: Term) -> Term:
         if not isinstance(x, Base) or x == VOID:
             raise TypeMismatch(f"`{op}` compares numbers, strings and dates, not {kind(x)}")
     common(s, t)
-    return Call(op, (a, b))
+    return mixed_order(op, a, b) if are_mixed(a, b) else Call(op, (a, b))
 
 
 def chosen(condition: Term, a: Term, b: Term) -> Term:

@@ -23,9 +23,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from headwater.calculus.check import check, type_of
+from headwater.calculus.deep import with_room
 from headwater.calculus.terms import Let, Rel, Term, Var, subterms
 from headwater.calculus.types import MapType
-from headwater.errors import NotIncremental, TypeMismatch, UnknownName, not_too_deep
+from headwater.errors import NotIncremental, TypeMismatch, UnknownName
 from headwater.language.comprehension.expressions import Reader
 from headwater.language.comprehension.operators import EMPTY, as_bag, is_collection, kind
 from headwater.language.comprehension.reading import Scope, Source
@@ -54,7 +55,7 @@ class Query:
     def __repr__(self) -> str:
         return f"<query {self.__name__}({', '.join(self.inputs)})>"
 
-    @not_too_deep()
+    @with_room
     def read(self, schemas: Mapping[str, MapType]) -> Term:
         """The term of the query over inputs of the given types."""
         if self.source is None:

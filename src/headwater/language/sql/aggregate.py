@@ -322,6 +322,8 @@ class Grouping:
                     e.this if isinstance(e.this, exp.Expr) else e,
                     hint=f"{name} takes numbers; cast first",
                 )
+        if name != "regr_count":
+            self.reader.rounded(e, name, [type_of(a) for a in args])
         if name in ("sum", "avg"):
             return self._summed(name, 0, args, total)
         if name in ("regr_avgx", "regr_avgy"):  # regr_...(y, x)

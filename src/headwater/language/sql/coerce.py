@@ -5,8 +5,10 @@ from __future__ import annotations
 from decimal import Decimal
 
 from headwater.calculus.check import type_of
+from headwater.calculus.scalars import evaluate
 from headwater.calculus.terms import Call, Const, Term
 from headwater.calculus.types import INTEGRAL, VOID, Base, KeyType
+from headwater.errors import ScalarError
 from headwater.language.build import decimal_literal
 
 _NUMBERS = {*INTEGRAL, "float", "double", "decimal"}
@@ -47,6 +49,20 @@ def cast_to(term: Term, target: KeyType) -> Term:
     return Call("cast", (term,), target)
 
 
+def folded(term: Term) -> Const | None:
+    """A constant, or a cast of one that has a value, as a constant."""
+    match term:
+        case Const():
+            return term
+        case Call("cast", (Const(value, t),)):
+            try:
+                return Const(evaluate("cast", type_of(term), (t,), [value]), type_of(term))
+            except ScalarError:
+                return None
+        case _:
+            return None
+
+
 def as_decimal_literal(term: Term) -> Term:
     """An integer constant beside a decimal counts with its own digits, not with its type's."""
     t = type_of(term)
@@ -69,3 +85,8 @@ def with_backslash(pattern: str, escape: str) -> str:
         out += "\\" + pattern[i] if escaped or pattern[i] == "\\" else pattern[i]
         i += 1
     return out
+
+
+def is_integral(t: KeyType) -> bool:
+    """Whether a type is one of whole numbers."""
+    return isinstance(t, Base) and t.name in INTEGRAL

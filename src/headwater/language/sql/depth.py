@@ -1,8 +1,8 @@
 """How deep a query may be: brackets that say nothing are left out, and what is too deep is refused by name.
 
-The parser and the compiler call themselves for each level, and Python's stack has an end. So the levels are counted
-first, word by word: what each kind of bracket costs is about the number of calls that the parser makes for it. Chains
-(`a + b + c`, UNION, AND) are no levels: they are read from the left in loops.
+The parser and the compiler call themselves for each level; `calculus/deep.py` gives them a large stack, and this bounds what
+they need of it. So the levels are counted first, word by word: what each kind of bracket costs is about the number of
+calls that the parser makes for it. Chains (`a + b + c`, UNION, AND) are no levels: they are read from the left in loops.
 """
 
 from __future__ import annotations
@@ -12,13 +12,15 @@ from typing import Any
 
 from sqlglot import exp
 
-BUDGET = 760
-"""Calls that a query may need; Python stops at 1,000, and the program around has some of them."""
+BUDGET = 3_500
+"""Calls that the parser may need; what is compiled of it needs several times as many."""
 _BRACKET, _TABLE, _CASE, _SIGN = 34, 9, 30, 4
 _FROM = {"FROM", "JOIN", "COMMA", "UNION", "ALL", "EXCEPT", "INTERSECT", "ALIAS"}
 _SIGNS = {"NOT", "DASH", "PLUS", "TILDE"}
-LONGEST = 150
+LONGEST = 2_000
 """Operators in a chain: the compiler goes into terms one by one."""
+MOST_ANSWERS = 150
+"""Set operations in a chain that are answers over answers, each with state of its own."""
 
 
 def plain(tokens: list[Any]) -> list[Any]:

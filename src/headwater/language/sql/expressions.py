@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from headwater.calculus.check import type_of
+from headwater.calculus.lists import can_list
+from headwater.calculus.ring import number
 from headwater.calculus.scalars import AS_BAG, OR_EMPTY, SCALARS, common_type
 from headwater.calculus.terms import (
     Box,
@@ -31,7 +33,6 @@ from headwater.calculus.types import (
     DATE,
     DOUBLE,
     INTEGER,
-    INTEGRAL,
     STRING,
     TIMESTAMP,
     VOID,
@@ -62,6 +63,8 @@ from headwater.language.sql.coerce import (
     can_cast,
     case_of,
     cast_to,
+    folded,
+    is_integral,
     with_backslash,
 )
 from headwater.language.sql.depth import LONGEST, chain
@@ -75,6 +78,9 @@ if TYPE_CHECKING:
     from headwater.language.sql.windows import Windows
 
 NULL_OF = Const(None, VOID)
+
+LONG = 10
+"""Constants in an IN from which on they are one constant, and not one comparison each."""
 
 _CHAINED = (*ARITHMETIC, *COMPARISONS)
 
@@ -157,27 +163,33 @@ class Expressions:
             ) from error
         return term
 
-    def factors(self, e: exp.Expr) -> list[Term]:
-        """A condition as factors: all must be non-zero for a row to stay."""
+    def factors(self, e: exp.Expr, nothing: bool = False) -> list[Term]:
+        """A condition as factors: all must be non-zero for a row to stay; a bare NULL is one only beside others."""
         match e:
             case exp.Paren():
-                return self.factors(e.this)
+                return self.factors(e.this, nothing)
             case exp.And():
-                return [*self.factors(e.left), *self.factors(e.right)]
+                return [*self.factors(e.left, True), *self.factors(e.right, True)]
             case exp.Exists() | exp.In() if _has_query(e):
                 return [subqueries.factor(self, e, negated=bool(e.args.get("negate")))]
             case exp.Not(this=exp.Exists() | exp.In() as inner) if _has_query(inner):
                 return [subqueries.factor(self, inner, negated=True)]
             case _:
-                condition = self.key(e)
-                if type_of(condition) not in (BOOLEAN, VOID):
-                    raise self.reader.error(
-                        TypeMismatch,
-                        f"{self._described(e)} is {sql_name(type_of(condition))}, not a boolean",
-                        e,
-                        hint="compare it with something",
-                    )
-                return [Pred(condition)]
+                return [Pred(self._condition(e, nothing))]
+
+    def _condition(self, e: exp.Expr, nothing: bool = False) -> Term:
+        """A boolean; a bare NULL has no type with Spark, and is one only where it is cast."""
+        condition = self.key(e)
+        if nothing and type_of(condition) == VOID:
+            return Const(None, BOOLEAN)
+        if type_of(condition) != BOOLEAN:
+            raise self.reader.error(
+                TypeMismatch,
+                f"{self._described(e)} is {sql_name(type_of(condition))}, not a boolean",
+                e,
+                hint="compare it with something",
+            )
+        return condition
 
     def scope_for_subquery(self) -> Scope:
         """What a subquery sees around it: after grouping only the group's keys."""
@@ -309,6 +321,22 @@ class Expressions:
         a, b = self._aligned(e, (a, b), keep_integral=True)
         return Call(op, (a, b))
 
+    def among(self, e: exp.In) -> Term:
+        """x IN (a, b, ...), all in their common type; a long list of constants is one constant."""
+        value = self.key(e.this)
+        listed = [
+            self._literal(p) if isinstance(p, exp.Literal) else self.key(p) for p in e.expressions
+        ]
+        if len(listed) >= LONG and can_list(type_of(value)):
+            value, *others = self._aligned(e, (value, *listed))
+            constants = [c for c in map(folded, others) if c is not None]
+            if len(constants) == len(listed):
+                values = tuple(number(c.value) for c in constants)
+                return Call("among", (value, Const(values, ListType(type_of(value)))))
+        value, *listed = self._aligned(e, (value, *listed), keep_integral=True)
+        tests = tuple(Call("=", (value, other)) for other in listed)
+        return Call("or", tests) if len(tests) > 1 else tests[0]
+
     def _nullsafeneq(self, e: exp.NullSafeNEQ) -> Term:
         return Call("not", (self.compare("<=>", e, self.key(e.this), self.key(e.expression)),))
 
@@ -323,7 +351,9 @@ class Expressions:
             merged = common_type(common, t)
             if merged is None and STRING in (common, t):
                 other = t if common == STRING else common
-                merged = BIGINT if _integral(other) else other if isinstance(other, Base) else None
+                merged = (
+                    BIGINT if is_integral(other) else other if isinstance(other, Base) else None
+                )
             common = merged
         if common is None:
             raise self.reader.error(
@@ -335,8 +365,8 @@ class Expressions:
         if common == BINARY and any(type_of(t) == STRING for t in terms):
             self.unsupported(e)  # Spark makes bytes of the text
         self._not_zoned(e, terms, common)
-        keep = keep_integral and _integral(common)
-        return tuple(t if keep and _integral(type_of(t)) else cast_to(t, common) for t in terms)
+        keep = keep_integral and is_integral(common)
+        return tuple(t if keep and is_integral(type_of(t)) else cast_to(t, common) for t in terms)
 
     def _not_zoned(self, e: exp.Expr, terms: tuple[Term, ...], target: KeyType) -> None:
         """Leaves it to Spark to read a constant as an instant where the zone is not that of the calculus."""
@@ -350,7 +380,7 @@ class Expressions:
             return self._shifted(op, e)
         a, b = self.key(e.this), self.key(e.expression)
         ta, tb = type_of(a), type_of(b)
-        if op in ("+", "-") and ta == DATE and _integral(tb):
+        if op in ("+", "-") and ta == DATE and is_integral(tb):
             return Call("date_add" if op == "+" else "date_sub", (a, b))
         if isinstance(ta, Base) and isinstance(tb, Base) and "decimal" in (ta.name, tb.name):
             a, b = (as_decimal_literal(t) for t in (a, b))
@@ -450,7 +480,7 @@ class Expressions:
                     self.compare("=", branch, self.key(e.this), self.key(branch.this))
                 )
             else:
-                conditions.append(self.key(branch.this))
+                conditions.append(self._condition(branch.this))
             results.append(self.key(branch.args["true"]))
         default = e.args.get("default")
         results.append(self.key(default) if default is not None else NULL_OF)
@@ -511,12 +541,12 @@ class Expressions:
 
     def castable(self, term: Term, target: KeyType, e: exp.Expr) -> Term:
         source = type_of(term)
-        if source == TIMESTAMP and _integral(target):  # whole seconds
+        if source == TIMESTAMP and is_integral(target):  # whole seconds
             return cast_to(Call("unix_seconds", (term,)), target)
         if source == TIMESTAMP and target == DOUBLE:
             micros = cast_to(Call("unix_micros", (term,)), DOUBLE)
             return Call("/", (micros, Const(1e6, DOUBLE)))
-        if _integral(source) and target == TIMESTAMP:
+        if is_integral(source) and target == TIMESTAMP:
             return Call("as_timestamp", (cast_to(term, BIGINT),))
         if not can_cast(type_of(term), target):
             what = f"{sql_name(type_of(term))} cannot be cast to {sql_name(target)}"
@@ -567,7 +597,3 @@ def _has_query(e: exp.Expr) -> bool:
     """Whether EXISTS or IN is over a subquery; `exists(array, x -> ...)` is not."""
     over = e.this if isinstance(e, exp.Exists) else e.args.get("query")
     return isinstance(over, (exp.Query, exp.Subquery))
-
-
-def _integral(t: KeyType) -> bool:
-    return isinstance(t, Base) and t.name in INTEGRAL

@@ -16,6 +16,7 @@ import sqlglot
 from sqlglot import exp
 
 from headwater.calculus.check import check, type_of
+from headwater.calculus.deep import with_room
 from headwater.calculus.scalars import common_type
 from headwater.calculus.terms import (
     Add,
@@ -36,7 +37,7 @@ from headwater.calculus.terms import (
     Var,
     fresh,
 )
-from headwater.calculus.types import INT, RecordType
+from headwater.calculus.types import DOUBLE, FLOAT, INT, INTEGRAL, Base, KeyType, RecordType
 from headwater.errors import (
     HeadwaterError,
     NotIncremental,
@@ -51,7 +52,7 @@ from headwater.language.schema import Schemas, sql_name
 from headwater.language.sql.aggregate import is_aggregate
 from headwater.language.sql.arguments import refuse_unread
 from headwater.language.sql.coerce import cast_to
-from headwater.language.sql.depth import LONGEST, chain, plain, too_deep
+from headwater.language.sql.depth import MOST_ANSWERS, chain, plain, too_deep
 from headwater.language.sql.expressions import Expressions
 from headwater.language.sql.grammar import foreign
 from headwater.language.sql.opaque import Ask
@@ -68,17 +69,16 @@ BEGINS_A_QUERY = {"L_PAREN", "UNION", "EXCEPT", "INTERSECT", "ALL", "DISTINCT"}
 ENDS_A_LIST = {"FROM", "WHERE", "GROUP_BY", "HAVING", "ORDER_BY", "LIMIT", "UNION", "R_PAREN"}
 
 
+@with_room
 def read_sql(text: str, schemas: Schemas, ask: Ask | None = None) -> Term:
     """The term of a query over inputs with the given types; `ask` tells what Spark knows and we do not."""
     reader = Reader(text, schemas, ask)
-    try:
-        term = reader.query(reader.parse(), None)
-        check(term, schemas)
-    except RecursionError:
-        raise reader.too_deep(None) from None
+    term = reader.query(reader.parse(), None)
+    check(term, schemas)
     return term
 
 
+@with_room
 def tables_named(text: str) -> set[str]:
     """The tables that a query names, in lower case, also those that its answer does not depend on."""
     tree = Reader(text, {}).parse()
@@ -94,6 +94,7 @@ class Reader:
         self.tokens: list[Any] = []
         self.taken: set[str] = set(schemas)
         self.ctes: dict[str, Term] = {}
+        self.rounds: dict[int, str] = {}
 
     # --- text and errors --------------------------------------------------------------------------------
 
@@ -263,6 +264,13 @@ class Reader:
         self.taken.add(new)
         return new
 
+    def rounded(self, node: exp.Expr, name: str, types: Sequence[KeyType]) -> None:
+        """Notes an aggregate that Spark rounds on the way, and we do not; by where its name stands."""
+        doubles = any(t in (FLOAT, DOUBLE) for t in types)
+        whole = name == "avg" and isinstance(types[0], Base) and types[0].name in INTEGRAL
+        if (doubles or whole or name not in ("sum", "avg")) and "start" in node.meta:
+            self.rounds[node.meta["start"]] = "whole_mean" if whole else name
+
     def is_aggregate(self, e: exp.Expr) -> bool:
         return is_aggregate(e)
 
@@ -386,7 +394,7 @@ class Reader:
                 self._unnamed(other)
             added = self._added([self.query(x, parent) for x in _summands(node)], node)
             return self.distinct(added) if once else added
-        if len(list(chain(node, (exp.SetOperation,)))) > LONGEST:
+        if len(list(chain(node, (exp.SetOperation,)))) > MOST_ANSWERS:
             raise self.too_deep(None)
         left, right = self.aligned(
             self.query(node.left, parent), self.query(node.right, parent), node

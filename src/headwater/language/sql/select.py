@@ -211,7 +211,7 @@ class Select:
         expressions.windows = Windows(self.reader, self.node)
         items = self._items(expressions)
         expressions.aliases.update(aliases)
-        conditions = expressions.factors(having.this) if having is not None else []
+        conditions = expressions.factors(having.this, True) if having is not None else []
         output = Record(tuple(items))
         return self._finished(
             output,

@@ -30,6 +30,7 @@ from headwater.calculus.terms import (
 )
 from headwater.calculus.types import BIGINT, BOOLEAN, INT
 from headwater.errors import QueryError, TypeMismatch
+from headwater.language.schema import sql_name
 
 if TYPE_CHECKING:
     from headwater.language.sql.expressions import Expressions
@@ -81,6 +82,9 @@ def is_in(x: Expressions, e: exp.In, negated: bool) -> Term:
         return Call("=" if negated else ">", (Box(matching), Const(0, BIGINT)))
     if not e.expressions:
         raise x.reader.error(QueryError, "IN of an empty list", e, hint="write false")
+    if not any(isinstance(p.unnest(), exp.Tuple) for p in (e.this, *e.expressions)):
+        listed = x.among(e)
+        return Call("not", (listed,)) if negated else listed
     tests = tuple(_equal(x, e, e.this, other) for other in e.expressions)
     listed = Call("or", tests) if len(tests) > 1 else tests[0]
     return Call("not", (listed,)) if negated else listed
@@ -100,10 +104,19 @@ def _same(x: Expressions, e: exp.Expr, a: exp.Expr, b: exp.Expr) -> Term:
         what = f"IN compares {len(left)} columns with {len(right)}"
         raise x.reader.error(TypeMismatch, what, b, hint="give both sides the same number")
     if not isinstance(a, exp.Tuple):
-        return x.compare("<=>", e, x.key(a), x.key(b))
+        return _same_part(x, b, x.key(a), x.key(b))
     return Call(
         "and", tuple(_same(x, e, p.unnest(), q.unnest()) for p, q in zip(left, right, strict=True))
     )
+
+
+def _same_part(x: Expressions, e: exp.Expr, a: Term, b: Term) -> Term:
+    """a <=> b of two types that are the same: structs are compared without casts, those of NULL included."""
+    if type_of(a) != type_of(b):
+        what = f"IN compares {sql_name(type_of(a))} with {sql_name(type_of(b))} inside of tuples"
+        hint = "cast one of them: Spark compares tuples of the same types only"
+        raise x.reader.refuse("TUPLE_TYPES", what, e, hint)
+    return Call("<=>", (a, b))
 
 
 def matches(x: Expressions, e: exp.In, test: Callable[[Term], Term]) -> Term:

@@ -245,6 +245,8 @@ class Windows:
         exact = name in SPREADS or (
             name in ("sum", "avg") and type_of(args[0]) in (FLOAT, DOUBLE, VOID)
         )
+        if name in SPREADS or name in ("sum", "avg"):
+            self.reader.rounded(node, name, [type_of(a) for a in args])
         return Window(name, names, frame, ignores, offset, more, returns, exact), tuple(terms)
 
     def _arguments(self, x: Expressions, node: exp.Expr, where: exp.Expr | None) -> list[Term]:
