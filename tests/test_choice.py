@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import headwater as hw
-from headwater.engine.sampled import LEAST, SAMPLE
+from headwater.engine.sample import LEAST, SAMPLE
 
 QUERY = (
     "SELECT a.g, sum(a.v * c.z) AS s FROM a JOIN b ON a.k = b.k JOIN c ON b.h = c.h GROUP BY a.g"

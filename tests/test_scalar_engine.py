@@ -66,7 +66,13 @@ from headwater.calculus.types import (
     decimal,
     record,
 )
-from headwater.compiler.scalar import (
+from headwater.engine.here.arrow import NODES, ZONED, ArrowCannot, evaluate, is_column
+from headwater.errors import NotIncremental, ScalarError, TypeMismatch
+from headwater.interop.arrow_types import arrow_type
+from headwater.interop.spark_text import spark_type
+from headwater.language.functions import DEFINED
+from headwater.language.sql import read_sql
+from headwater.plan.scalar import (
     CARDINALITY,
     SQL,
     TREES,
@@ -76,11 +82,6 @@ from headwater.compiler.scalar import (
     scalar,
     to_json,
 )
-from headwater.engine.types import arrow_type, spark_type
-from headwater.engine.vector import NODES, ZONED, ArrowCannot, evaluate, is_column
-from headwater.errors import NotIncremental, ScalarError, TypeMismatch
-from headwater.language.functions import DEFINED
-from headwater.language.sql import read_sql
 from spark_session import session
 from test_scalars_exact import trees as exact_trees
 from test_scalars_spark import expressions as constant_expressions

@@ -20,12 +20,12 @@ from headwater.calculus.formats import written
 from headwater.calculus.interpret import interpret
 from headwater.calculus.terms import Field, Term, Var, substitute
 from headwater.calculus.types import bag
-from headwater.compiler.scalar import Scalar, scalar
-from headwater.engine.session import local_frame
-from headwater.engine.types import arrow_type
-from headwater.engine.vector import ArrowCannot, evaluate
+from headwater.engine.here.arrow import ArrowCannot, evaluate
+from headwater.engine.spark.session import local_frame
 from headwater.errors import ScalarError
+from headwater.interop.arrow_types import arrow_type
 from headwater.language.sql import read_sql
+from headwater.plan.scalar import Scalar, scalar
 from scalar_values import EPOCH, ROW, rows, table, times, times_around
 from spark_session import session
 

@@ -11,7 +11,7 @@ import pytest
 
 from headwater.calculus import fdlibm
 from headwater.calculus.formats import reader
-from headwater.compiler.scalar import scalar
+from headwater.plan.scalar import scalar
 from scalar_values import ROW, table
 from test_scalars_exact import LEFT, OF, read, told
 
