@@ -241,7 +241,7 @@ def test_times_without_a_zone_in_bulk(tmp_path: Path, monkeypatch: pytest.Monkey
     """A pandas column of times costs about what an Arrow column costs."""
     monkeypatch.setattr("headwater.engine.spark.session.LOCAL_ZONE", YORK)
     times = pd.Series(pd.date_range("2001-01-01", periods=300_000, freq="min"))
-    from headwater.engine import values  # to be watched
+    from headwater.io import values  # to be watched
 
     slow: list[Any] = []
     monkeypatch.setattr(values, "one_value", lambda *a: slow.append(a))

@@ -72,6 +72,7 @@ from headwater.interop.arrow_types import arrow_type
 from headwater.interop.spark_text import spark_type
 from headwater.language.functions import DEFINED
 from headwater.language.sql import read_sql
+from headwater.language.sql.expressions import LONG
 from headwater.plan.scalar import (
     CARDINALITY,
     SQL,
@@ -203,7 +204,8 @@ s ilike 'A%'; s not like '%a'; s like null; startswith(s, null); length(null); n
 
 def sql_expressions() -> list[str]:
     lines = EXPRESSIONS.strip().splitlines()
-    return [e.strip() for line in lines for e in line.split(";") if e.strip()]
+    long = ", ".join(map(str, range(LONG)))
+    return [*(e.strip() for line in lines for e in line.split(";") if e.strip()), f"i in ({long})"]
 
 
 def read(expression: str, schema: dict[str, Any]) -> Term:

@@ -78,7 +78,7 @@ def test_odd_documents(text: str, found: Any) -> None:
         ("initcap(s)", "ǆ", LEFT),
         ("try_cast(s as int)", "12x", None),
         ("try_cast(s as int)", "", None),
-        ("try_cast(s as int)", "12.", LEFT),
+        ("try_cast(s as int)", "12.", None),
         ("try_cast(s as date)", "unknown", None),
     ),
 )
