@@ -347,7 +347,7 @@ def define(
         for n in used:
             db.source(n, SCHEMAS[n])
         db.apply({n: given[n] for n in used})
-        db.execution = "spark"
+        db.policy.execution = "spark"
         tasks.new()
         for name in DEFINED:
             progress.step(f"{name} as a view, {setting}", 0)

@@ -151,7 +151,7 @@ class Beside:
     def __init__(self, path: Path, **options: Any):
         self.path, self.options = path, options
         self.db = hw.open(path, **options)
-        self.db.execution = "driver"
+        self.db.policy.execution = "driver"
         self.data: dict[str, list[Any]] = {}
         self.means: dict[str, tuple[Means, tuple[str, ...]]] = {}
         self.parts: dict[str, Counter[Entry]] = {}
@@ -281,7 +281,7 @@ class Beside:
         """Closes the database and opens it again."""
         self.db.close()
         self.db = hw.open(self.path, **self.options)
-        self.db.execution = "driver"
+        self.db.policy.execution = "driver"
         for name, before in self.parts.items():
             assert entries(self.db.parts(name)) == before, name
         self.check()

@@ -150,7 +150,10 @@ class Run:
 
     def open(self) -> hw.Database:
         db = hw.open(self.path, spark=self.spark)
-        db.execution, db.several = "driver" if self.spark is None else "spark", self.several
+        db.policy.execution, db.policy.several = (
+            "driver" if self.spark is None else "spark",
+            self.several,
+        )
         if self.spark is None:
             db.session.__class__ = InDriver
         return db

@@ -23,7 +23,7 @@ def opened(path: Path, rows: int, values: int) -> hw.Database:
     """Three tables of so many rows, whose keys have so many values."""
     draw = np.random.default_rng(1)
     db = hw.open(path)
-    db.execution = "driver"  # many to many, a few rows make a million
+    db.policy.execution = "driver"  # many to many, a few rows make a million
     db.source("a", "k BIGINT, g BIGINT, v BIGINT")
     db.source("b", "k BIGINT, h BIGINT")
     db.source("c", "h BIGINT, z BIGINT")

@@ -96,7 +96,7 @@ def test_deep_queries_in_tasks(tmp_path: Path) -> None:
     from spark_session import session
 
     with hw.open(tmp_path / "db", session()) as db:
-        db.execution = "spark"
+        db.policy.execution = "spark"
         db.source("x", "v BIGINT")
         db.view("s", f"SELECT {' + '.join(['v'] * 300)} AS s FROM x")
         db.view("o", f"SELECT v FROM x WHERE {' OR '.join(f'v = {i}' for i in range(1000))}")

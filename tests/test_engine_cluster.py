@@ -125,7 +125,7 @@ class Story:
         if self.db is not None:
             self.db.close()
         self.db = hw.open(self.path, spark=self.spark, partitions=partitions)
-        self.db.execution = "spark"
+        self.db.policy.execution = "spark"
         self.db.source("s", "k BIGINT, i BIGINT, n BIGINT")
         self.db.source("r", "k BIGINT, name STRING")
         for name, query in {**VIEWS, "filtered": FILTERED}.items():

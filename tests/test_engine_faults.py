@@ -281,7 +281,7 @@ def test_unknown_sources_and_changes_that_are_no_dict(shared: hw.Database) -> No
 @pytest.mark.parametrize("execution", ["driver", "spark"])
 def test_deletes_of_rows_that_are_not_there(tmp_path: Path, execution: str) -> None:
     with made(tmp_path / "strict") as db:
-        db.execution = execution
+        db.policy.execution = execution
         with refused(
             db, DeletesMissingRows, "1 row to delete from `s` is not there: (k=9, v='a', n=2)"
         ):
@@ -293,7 +293,7 @@ def test_deletes_of_rows_that_are_not_there(tmp_path: Path, execution: str) -> N
         db.apply({"s": hw.Delta(inserts=[(9, "a", 2)], deletes=[(1, "a", 2), (9, "a", 2)])})
         db.verify()
     with made(tmp_path / "not strict", strict=False) as db:
-        db.execution = execution
+        db.policy.execution = execution
         commit = db.apply(
             {"s": [(1, "a", 2, -3), (9, "a", 2, -1), (1, "b", 5, -1), (4, "d", 4, 2)]}
         )
@@ -398,7 +398,7 @@ def test_a_full_disk_at_every_write(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, execution: str
 ) -> None:
     db = made(tmp_path / "db")
-    db.execution = execution
+    db.policy.execution = execution
     disk = FullDisk(monkeypatch, db.path)
     increments = itertools.count(10)
 
@@ -455,7 +455,7 @@ def test_a_record_that_was_written_but_not_confirmed(
 
 def test_a_full_disk_under_a_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     db = made(tmp_path / "db")
-    db.execution = "spark"
+    db.policy.execution = "spark"
 
     class Full(LocalFiles):
         def write(self, path: str, chunks: Iterable[Any]) -> int:
@@ -500,7 +500,7 @@ def test_a_missing_file_is_named_on_spark_too(tmp_path: Path) -> None:
         file.rename(tmp_path / file.name)
     lost = hw.open(tmp_path / "db", spark=session())
     db.close()
-    lost.execution = "spark"
+    lost.policy.execution = "spark"
     with pytest.raises(EngineError, match=r"data/run-\w+.* is damaged: ") as caught:
         lost.apply({"s": [(1, "x", 8)]})
     assert not JAVA.search(str(caught.value))
@@ -552,7 +552,7 @@ def test_a_function_that_raises_or_dies(tmp_path: Path, functions: None, executi
         return ((x.k, fragile(x.n)) for x in s)
 
     db = made(tmp_path / "db")
-    db.execution = execution
+    db.policy.execution = execution
     db.view("f", good)
     with refused(db, EngineError, "ValueError: thirteen is no good\nand never was"):
         db.apply({"s": [(5, "x", 13)]})
@@ -642,7 +642,7 @@ def test_a_frame_is_evaluated_once(tmp_path: Path, execution: str) -> None:
         yield growing
 
     with made(tmp_path / "db") as db:
-        db.execution = execution
+        db.policy.execution = execution
         db.view("twice", "SELECT a.k, count(*) AS c FROM s a JOIN s b ON a.v = b.v GROUP BY a.k")
         for frame in frames():
             before = sum(r[-1] for r in answers(db)["s"])
@@ -690,12 +690,12 @@ for how in ("stop", "kill"):
         os.kill(java.pid, signal.SIGKILL)
         java.wait()
     tried("frame", lambda: db.apply({"s": frame}))
-    db.execution = "spark"
+    db.policy.execution = "spark"
     tried("spark", lambda: db.apply({"s": [(2, "a", 2)]}))
     tried("verify", lambda: db.verify())
     tried("recompute", lambda: db.view("w", "SELECT k FROM s", strategy="recompute"))
     assert db.version == db.store.head() == version
-    db.execution = "driver"
+    db.policy.execution = "driver"
     tried("driver", lambda: db.apply({"s": [(1, "a", 2)]}))
     print(db.table("g").to_pylist())
     db.close()

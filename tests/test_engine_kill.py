@@ -112,11 +112,11 @@ def child(path: str, seed: int) -> None:
         rows, names, gone = increment(i)
         if any(f"applied:{i}" == fact for fact in db.store.at().facts) and i % 5:
             continue  # every fifth is offered again, and must be taken for what it is
-        db.execution = next(places)
+        db.policy.execution = next(places)
         given: Any = rows
         if i % 4 == 1:
             given = spark.createDataFrame(rows, "k BIGINT, i BIGINT, n BIGINT")
-        print(f"applying {i} {db.execution}", flush=True)
+        print(f"applying {i} {db.policy.execution}", flush=True)
         db.apply({"s": hw.Delta(inserts=given, deletes=gone), "r": names}, id=str(i))
         print(f"applied {i}", flush=True)
 
@@ -195,7 +195,7 @@ def run(path: Path, kills: int, seed: int) -> None:
                 # Writing works at once: the killed writer's lease is not waited for.
                 begun = time.monotonic()
                 rows, names, gone = increment(done)
-                db.execution = "driver"
+                db.policy.execution = "driver"
                 change = {"s": hw.Delta(inserts=rows, deletes=gone), "r": names}
                 assert not db.apply(change, id=str(done)).repeated
                 assert time.monotonic() - begun < 20

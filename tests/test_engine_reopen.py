@@ -53,7 +53,7 @@ def test_another_time_zone(tmp_path: Path, execution: str) -> None:
         setting(session_timeZone="America/New_York") as spark,
         hw.open(tmp_path / "db", spark) as db,
     ):
-        db.execution = execution
+        db.policy.execution = execution
         db.source("s", "t TIMESTAMP, n BIGINT")
         db.view(
             "hours",
@@ -65,7 +65,7 @@ def test_another_time_zone(tmp_path: Path, execution: str) -> None:
         assert hours(db) == expected
         text = sorted(db.table("text").column("x").to_pylist())
     with setting(session_timeZone="Asia/Tokyo") as spark, hw.open(tmp_path / "db", spark) as db:
-        db.execution = execution
+        db.policy.execution = execution
         assert hours(db) == expected
         db.verify()
         # The same instants again, from a frame of the user's session and as an Arrow table.
@@ -136,7 +136,7 @@ def test_another_version_of_spark_reads_what_is_stored(
         ]
         assert sorted(tuple(r) for r in db["g"].snapshot().collect()) == [(1, 2), (2, 1)]
         assert db.changes_table("g", 0).num_rows == 2
-        monkeypatch.setattr("headwater.api.versions.READ_HERE", 0)  # large ones are read by tasks
+        db.policy.read_here = 0  # large ones are read by tasks
         assert sorted(tuple(r) for r in db["g"].snapshot().collect()) == [(1, 2), (2, 1)]
         # What only Spark evaluates was evaluated when it was committed.
         assert sorted(tuple(r.values()) for r in db.table("o").to_pylist()) == answers
@@ -177,7 +177,7 @@ def test_the_users_session_is_left_alone(tmp_path: Path) -> None:
         active = SparkSession.getActiveSession()
         for execution in ("driver", "spark"):
             with hw.open(tmp_path / execution, spark) as db:
-                db.execution = execution
+                db.policy.execution = execution
                 db.source("s", "t TIMESTAMP, v STRING")
                 db.view(
                     "g",

@@ -17,15 +17,12 @@ import pyarrow as pa
 import pytest
 
 import headwater as hw
-from headwater.api import versions as reading
 from headwater.calculus.types import BIGINT, INT
-from headwater.engine import slices as pieces
+from headwater.engine import policy
 from headwater.engine.change import Change
-from headwater.engine.here.statements import ENOUGH, hashed, run
+from headwater.engine.here.statements import hashed, run
 from headwater.engine.slices import pieces_of, weighed
-from headwater.engine.spark import rounds as cluster
-from headwater.engine.spark import skew
-from headwater.engine.spark.rounds import NO_TERM, little_by_little
+from headwater.engine.spark.rounds import little_by_little
 from headwater.engine.spark.skew import Routing, added_up, part_of
 from headwater.engine.view_rows import repeated
 from headwater.plan.program import Map
@@ -61,7 +58,7 @@ def few(keys: int, each: int) -> pa.Table:
 
 def opened(path: Path, execution: str, views: dict[str, str]) -> hw.Database:
     db = hw.open(path, spark=session(), partitions=PARTS)
-    db.execution = execution
+    db.policy.execution = execution
     db.source("r", "k BIGINT, x BIGINT")
     db.source("s", "k BIGINT, y BIGINT")
     for name, query in views.items():
@@ -119,8 +116,8 @@ def keys_of(db: hw.Database, name: str, refs: list[RunRef]) -> list[tuple[Any, .
 def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[hw.Database, hw.Database]]:
     """The same changes on Spark, with heavy keys divided, and in the driver."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(skew, "HEAVY", HEAVY)
-        patch.setattr(pieces, "LEAST_ROWS", 1000)
+        patch.setattr(policy, "HEAVY", HEAVY)
+        patch.setattr(policy, "LEAST_ROWS", 1000)
         made = [opened(tmp_path_factory.mktemp(e) / "db", e, VIEWS) for e in ("spark", "driver")]
         for db in made:
             db.apply({"r": skewed(6000, 1), "s": few(3, 2)})
@@ -190,7 +187,7 @@ def test_maps_that_need_one_writer_have_one(story: Story) -> None:
 def test_without_division_one_part_has_nearly_everything(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(skew, "HEAVY", 1 << 40)
+    monkeypatch.setattr(policy, "HEAVY", 1 << 40)
     with opened(tmp_path / "db", "spark", {"joined": VIEWS["joined"]}) as db:
         db.apply({"r": skewed(6000, 1), "s": few(3, 2)})
         found = sizes(db, map_of(db, "").name)
@@ -230,7 +227,7 @@ def test_answers_are_those_of_the_driver(story: Story) -> None:
 @pytest.mark.spark
 def test_views_are_read_in_even_ranges(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
     on_spark, _ = story
-    monkeypatch.setattr(reading, "READ_HERE", 0)
+    monkeypatch.setattr(on_spark.policy, "read_here", 0)
     for name in ("joined", "everything", "numbered", "nested"):
         frame = on_spark[name].snapshot()
         tasks = {"everything": 1, "nested": 4}.get(name, 8)
@@ -243,7 +240,7 @@ def test_views_are_read_in_even_ranges(story: Story, monkeypatch: pytest.MonkeyP
 @pytest.mark.spark
 def test_few_rows_that_match_many_entries_are_many(tmp_path: Path) -> None:
     with opened(tmp_path / "db", "auto", {"joined": VIEWS["joined"]}) as db:
-        db.small = 30_000
+        db.policy.small = 30_000
         assert db.apply({"r": few(5, 5000).rename_columns(["k", "x"])}).where == "driver"
         assert db.apply({"s": few(5, 1)}).where == "driver"
         assert db.apply({"s": few(5, 4)}).where == "spark"
@@ -259,7 +256,7 @@ def test_few_rows_that_match_many_entries_are_many(tmp_path: Path) -> None:
 
 def bag(lookup: tuple[str, ...], kind: str = "change") -> Map:
     """A map of two columns."""
-    return Map("m", NO_TERM, (("k0", BIGINT), ("k1", BIGINT)), (("r0", INT),), lookup, lookup, kind)
+    return Map("m", "", (("k0", BIGINT), ("k1", BIGINT)), (("r0", INT),), lookup, lookup, kind)
 
 
 def emitted(k: Any, v: Any) -> pa.Table:
@@ -298,7 +295,7 @@ def test_repeated_keys_are_added_up_before_they_are_sent() -> None:
 @pytest.fixture
 def db(tmp_path: Path) -> Iterator[hw.Database]:
     with hw.open(tmp_path / "db") as made:
-        made.execution = "driver"
+        made.policy.execution = "driver"
         made.source("r", "k BIGINT, x BIGINT")
         made.source("s", "k BIGINT, y BIGINT")
         made.view("joined", VIEWS["joined"])
@@ -319,7 +316,7 @@ def test_tasks_share_what_few_rows_find(db: hw.Database, keys: list[int]) -> Non
     shares = [run(s, change, working, share=(i, 3)) for i in range(3)]
     order = [(n, "ascending") for n in whole.column_names]
     assert pa.concat_tables(shares).sort_by(order).equals(whole.sort_by(order))
-    assert (whole.num_rows >= ENOUGH) == (0 in keys)
+    assert (whole.num_rows >= policy.ENOUGH) == (0 in keys)
     assert max(t.num_rows for t in shares) - min(t.num_rows for t in shares) <= 1
 
 
@@ -327,7 +324,7 @@ def test_tasks_share_what_few_rows_find(db: hw.Database, keys: list[int]) -> Non
 def test_what_a_task_finds_is_taken_little_by_little(
     db: hw.Database, monkeypatch: pytest.MonkeyPatch, share: tuple[int, int]
 ) -> None:
-    monkeypatch.setattr(cluster, "MOST_FOUND", 1000)
+    monkeypatch.setattr(policy, "MOST_FOUND", 1000)
     snapshot, at = db._at(None)
     working, program = db._reading(snapshot, at), at.program
     target = program.views["joined"].map
@@ -356,7 +353,7 @@ def test_a_map_is_cut_into_pieces_of_the_same_size(
     db: hw.Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also one in which a key has nine of ten entries, here read as if it held a relation's rows."""
-    monkeypatch.setattr(pieces, "LEAST_ROWS", 1000)
+    monkeypatch.setattr(policy, "LEAST_ROWS", 1000)
     snapshot, at = db._at(None)
     working, program = db._reading(snapshot, at), at.program
     (name,) = program.looked_up() & {m.name for m in program.maps.values() if m.reads == ("r",)}

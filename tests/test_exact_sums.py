@@ -524,7 +524,7 @@ def test_sums_are_exact_in_tasks_too(tmp_path: Path) -> None:
         draw = random.Random(5)
         db.apply({"t": [(g, g % 2) for g in range(4)]})
         for i in range(6):
-            db.execution = ("spark", "driver")[i % 2]
+            db.policy.execution = ("spark", "driver")[i % 2]
             new = [
                 (draw.randrange(4), draw.choice([1e16, 0.1, -1e16, 1e-9, 3.5])) for _ in range(30)
             ]

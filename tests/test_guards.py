@@ -33,7 +33,7 @@ def no_java(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.fixture
 def db(tmp_path: Path) -> Iterator[hw.Database]:
     with hw.open(tmp_path / "db") as made:
-        made.execution = "driver"
+        made.policy.execution = "driver"
         made.source("x", "k BIGINT, v BIGINT")
         made.source("y", "k BIGINT, v BIGINT")
         yield made
@@ -152,7 +152,7 @@ B = [(1, "4", 5), (2, "9", 7), (3, None, 7), (9, "q", 9)]
 @pytest.fixture
 def text(tmp_path: Path) -> Iterator[hw.Database]:
     with hw.open(tmp_path / "db") as made:
-        made.execution = "driver"
+        made.policy.execution = "driver"
         made.source("a", "k BIGINT, kind STRING, s STRING, n INT")
         made.source("b", "k BIGINT, s STRING, n INT")
         yield made
@@ -222,7 +222,7 @@ def test_casts_in_sql_are_those_of_spark(tmp_path: Path) -> None:
         spark.read.parquet(str(tmp_path / name)).createOrReplaceTempView(name)
     for i, query in enumerate(AS_SPARK):
         with hw.open(tmp_path / f"db{i}") as db:
-            db.execution = "driver"
+            db.policy.execution = "driver"
             db.source("a", "k BIGINT, kind STRING, s STRING, n INT")
             db.source("b", "k BIGINT, s STRING, n INT")
             db.view("q", query)

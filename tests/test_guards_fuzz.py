@@ -311,7 +311,7 @@ def fault(q: Query, steps: Sequence[dict[str, hw.Delta]], folder: Path) -> tuple
     """What is wrong with a view after some changes, and how far the play came."""
     tables: dict[str, list[Row]] = {"x": [], "y": []}
     with hw.open(folder) as db:
-        db.execution = "driver"
+        db.policy.execution = "driver"
         db.source("x", X)
         db.source("y", Y)
         db.view("q", q.sql)

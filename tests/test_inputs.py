@@ -140,7 +140,7 @@ def test_keys_of_a_change_that_spark_carries(tmp_path: Path) -> None:
     with hw.open(tmp_path / "db", spark=session()) as db:
         db.source("s", "id BIGINT, item STRING", key="id")
         db.view("n", "SELECT item, count(*) AS n FROM s GROUP BY item")
-        db.execution = "spark"
+        db.policy.execution = "spark"
         spark = session()
         db.apply({"s": spark.sql("SELECT id, 'x' AS item FROM range(1000)")})
         twice = spark.sql("SELECT id % 999 + 2000 AS id, 'y' AS item FROM range(1000)")

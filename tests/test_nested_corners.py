@@ -31,7 +31,7 @@ def b(tmp_path: Path) -> Iterator[Beside]:
 @pytest.fixture
 def db(tmp_path: Path) -> Iterator[hw.Database]:
     with hw.open(tmp_path / "db") as made:
-        made.execution = "driver"
+        made.policy.execution = "driver"
         yield made
 
 
@@ -189,7 +189,7 @@ def test_times_inside_are_of_the_zone_of_the_database(
     monkeypatch.setattr(session, "LOCAL_ZONE", "America/New_York")
     noon = datetime(2024, 1, 1, 12)
     with hw.open(tmp_path / "db") as db:
-        db.execution = "driver"
+        db.policy.execution = "driver"
         db.source("c", NESTED, key="k")
         db.source("l", "t TIMESTAMP, n BIGINT")
         db.view("v", "SELECT t, collect_list(n) AS ns FROM l GROUP BY t")

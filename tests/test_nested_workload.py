@@ -264,7 +264,7 @@ def over_tables(
     """
     made = Run()
     with hw.open(home, spark=spark) as db:
-        db.small = small or db.small
+        db.policy.small = small or db.policy.small
         for name, ddl in SCHEMAS.items():
             db.source(name, ddl, static=name in STATIC)
         db.apply({n: projected(n, changing.full[n]) for n in STATIC})

@@ -242,7 +242,7 @@ def test_names_are_kept(tmp_path: Path, spark: Any) -> None:
 
 def test_in_tasks(db: hw.Database, spark: Any) -> None:
     """The same where changes are carried through by tasks of Spark."""
-    db.execution = "spark"
+    db.policy.execution = "spark"
     queries = {
         "flat": "SELECT id, split(s, ',') AS p, md5(s) AS h, hour(tn) AS k FROM t WHERE s RLIKE '[a-z]'",
         "grouped": "SELECT split(s, ',') AS p, count(*) AS n, max(tn) AS m FROM t GROUP BY 1",

@@ -142,7 +142,7 @@ def test_lists_on_spark(tmp_path: Path) -> None:
     assert {n: v for n, v in found.items() if v != EXPECTED[n]} == {}
     # The text that a statement has for Spark means the same.
     with hw.open(tmp_path / "db", spark) as db:
-        db.execution = "spark"
+        db.policy.execution = "spark"
         db.source("x", TABLE)
         for n, c in LISTS.items():
             db.view(n, f"SELECT n, {c} AS c FROM x")

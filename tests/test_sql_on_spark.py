@@ -62,7 +62,7 @@ def story() -> Iterator[dict[str, Any]]:
 @pytest.mark.spark
 def test_every_increment_on_spark(tmp_path: Path) -> None:
     spark, other = (hw.open(tmp_path / n, spark=session()) for n in ("spark", "driver"))
-    spark.execution, other.execution = "spark", "driver"
+    spark.policy.execution, other.policy.execution = "spark", "driver"
     names = list(VIEWS)
     for db in (spark, other):
         db.source("t", "g BIGINT, x BIGINT, y DECIMAL(8,2), s STRING")

@@ -83,7 +83,7 @@ def rows(db: hw.Database) -> list[tuple[Any, ...]]:
 def test_they_are_what_their_query_gives(tmp_path: Path, query: str, several: str) -> None:
     query = query.format(**NAMED)
     with opened(tmp_path, query) as db:
-        db.execution, db.several = "driver", several
+        db.policy.execution, db.policy.several = "driver", several
         story(db, query, 25, seed=len(query))
 
 
@@ -91,7 +91,7 @@ def test_they_are_what_their_query_gives(tmp_path: Path, query: str, several: st
 def test_on_spark_as_here(tmp_path: Path) -> None:
     query = QUERIES["tied and not tied"].format(**NAMED)
     with opened(tmp_path, query, spark=session()) as db:
-        db.execution = "spark"
+        db.policy.execution = "spark"
         story(db, query, 3, seed=1)
 
 
@@ -114,7 +114,7 @@ def increments(tmp_path: Path, made: str, seen: list[int]) -> list[int]:
     """The rows of all look-ups for each of a few changes of one row."""
     out = []
     with opened(tmp_path, made) as db:
-        db.execution = "driver"
+        db.policy.execution = "driver"
         db.apply({"r": [(1, 1), (2, 2)], "t": [(i, i) for i in range(50)]})
         for i in range(6):
             seen.clear()

@@ -37,7 +37,7 @@ Row = tuple[Any, ...]
 @pytest.fixture
 def db(tmp_path: Path) -> Iterator[hw.Database]:
     with hw.open(tmp_path / "db") as made:
-        made.execution = "driver"
+        made.policy.execution = "driver"
         made.source("r", "k STRING, x BIGINT")
         made.source("s", "k STRING, y BIGINT")
         yield made
@@ -47,7 +47,7 @@ def db(tmp_path: Path) -> Iterator[hw.Database]:
 def both(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[hw.Database]:
     """A database on a Spark session, with changes carried through here and on Spark."""
     with hw.open(tmp_path / "db", spark=session()) as made:
-        made.execution = request.param
+        made.policy.execution = request.param
         made.source("r", "k STRING, x BIGINT")
         made.source("s", "k STRING, y BIGINT")
         yield made
@@ -244,7 +244,7 @@ def test_both_sides_of_a_join_change_at_once(db: hw.Database) -> None:
 @pytest.mark.parametrize("several", ["at once", "in sequence"])
 @pytest.mark.parametrize("strategy", ["recursive", "first-order"])
 def test_a_self_join(db: hw.Database, strategy: str, several: str) -> None:
-    db.several = several
+    db.policy.several = several
     db.view("v", "SELECT a.x AS x, b.x AS y FROM r a JOIN r b ON a.k = b.k WHERE a.x < b.x", strategy=strategy)  # fmt: skip
     db.apply({"r": drawn("a | 1\n a | 2\n b | 3")})
     shows(db, "1 | 2")
@@ -692,7 +692,7 @@ def test_a_large_change_goes_through_spark(tmp_path: Path) -> None:
     with hw.open(tmp_path / "db", spark=session()) as db:
         db.source("r", "k BIGINT, x BIGINT")
         db.view("v", "SELECT k, sum(x) AS s, max(x) AS m, count(DISTINCT x) AS d FROM r GROUP BY k")
-        db.small = 100
+        db.policy.small = 100
         some = pa.table({"k": [i % 7 for i in range(500)], "x": [i % 50 for i in range(500)]})
         assert db.apply({"r": some}).where == "spark"
         assert db.apply({"r": some.slice(0, 50)}).where == "driver"

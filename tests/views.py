@@ -428,7 +428,7 @@ class Run:
 
     def open(self, path: Path) -> hw.Database:
         db = hw.open(path, spark=self.spark)
-        db.execution, db.several = self.how.execution, self.how.several
+        db.policy.execution, db.policy.several = self.how.execution, self.how.several
         return db
 
     def play(self) -> None:
@@ -593,7 +593,7 @@ class Run:
         yield "from datetime import date\nimport datetime\nfrom decimal import Decimal"
         yield f"# {self.how}"
         yield "db = hw.open(tempfile.mkdtemp())"
-        yield f"db.execution, db.several = {self.how.execution!r}, {self.how.several!r}"
+        yield f"db.policy.execution, db.policy.several = {self.how.execution!r}, {self.how.several!r}"
         for name, table in self.story.tables.items():
             yield f"db.source({name!r}, {table.ddl!r})"
         yield from self.done

@@ -41,6 +41,7 @@ from headwater.calculus.types import RecordType, field_names
 from headwater.engine.change import Change
 from headwater.engine.fill import Backfill
 from headwater.engine.increment import Increment
+from headwater.engine.policy import Policy
 from headwater.engine.recomputed import put_instead
 from headwater.engine.rings import spec_of
 from headwater.engine.spark.session import Counts, Session
@@ -67,10 +68,6 @@ from headwater.plan.statements import RULES
 from headwater.state.store import Commit as StoreCommit
 from headwater.state.store import StoreWriter
 
-SMALL = 1_000_000
-"""Changes of so many rows are carried through in this process."""
-AT_ONCE = 5_000_000
-"""Larger changes of several sources are taken one after another on Spark too: terms of two changes cost most."""
 APPLY = "apply"
 """What a version is noted as that applied a change."""
 RESERVED = (WEIGHT, "_version", "_h", "_i", "_change_type", "_commit_version", "_commit_timestamp")
@@ -109,9 +106,7 @@ class Database(Writable):
     ):
         session = Session(spark, partitions)
         self.ask = Asking(session)
-        self.execution = "auto"
-        self.several = "auto"
-        self.small = SMALL
+        self.policy = Policy()
         asked = {"versions": keep_versions, "minutes": keep_minutes}
         super().__init__(path, session, asked_to_keep(asked))
 
@@ -338,7 +333,7 @@ class Database(Writable):
                         working,
                         self.session,
                         self.path,
-                        self._small(),
+                        self.policy.most_here,
                         self._gone(commit),
                     )
                     fill.run(before)
@@ -419,7 +414,12 @@ class Database(Writable):
             working.refs = {n: r for n, r in working.refs.items() if n in sources}
             with self._telling("writing"):
                 fill = Backfill(
-                    program, working, self.session, self.path, self._small(), self._gone(commit)
+                    program,
+                    working,
+                    self.session,
+                    self.path,
+                    self.policy.most_here,
+                    self._gone(commit),
                 )
                 fill.run(catalog.of_sources())
                 for name, view in program.views.items():
@@ -505,22 +505,16 @@ class Database(Writable):
         self._ids.committed(gone, new)
         return working, ignored, size
 
-    def _small(self) -> int:
-        """Changes of so many rows are carried through here and not on Spark."""
-        return {"driver": 1 << 62, "spark": 0}.get(self.execution, self.small)
-
     def _carry(self, working: Working, staged: dict[str, Change]) -> dict[str, int]:
         """Carries staged changes through all maps; how many deletions were ignored."""
         for view in self.catalog.views.values():
             self._register(view)
         with self._telling("writing"):
             ignored = checked_change(self.catalog, self.path, staged, working)
-            increment = Increment(self.program, working, self.session, self.path, self._small())
-            # Here a round costs little and terms of two changes cost most; on Spark a round is a job.
-            total = sum(c.rows for c in staged.values())
-            at_once = self.several == "at once" or (
-                self.several == "auto" and self._small() < total <= AT_ONCE
+            increment = Increment(
+                self.program, working, self.session, self.path, self.policy.most_here
             )
+            at_once = self.policy.at_once(sum(c.rows for c in staged.values()))
             at_once = at_once and increment.possible_at_once(staged)
             increment.run(staged, in_sequence=not at_once)
             for name, kept in self.program.views.items():

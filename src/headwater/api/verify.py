@@ -29,9 +29,6 @@ from headwater.plan.program import Part, View
 if TYPE_CHECKING:
     from headwater.api.versions import Defined, Readable
 
-READ_HERE = 1_000_000
-"""Views of so many entries are read in this process."""
-
 
 class Verifier:
     """Computes the views of a database anew."""
@@ -154,7 +151,7 @@ class Verifier:
 
     def _rows_frame(self, working: Working, catalog: Catalog, name: str) -> Callable[[], DataFrame]:
         view = source_view(catalog.sources[name])
-        if sum(r.rows for m in view.maps for r in working.now(m.name).refs) <= READ_HERE:
+        if self.db.policy.reads_here(r.rows for m in view.maps for r in working.now(m.name).refs):
             return lambda: self.db.session.frame(
                 view_rows.repeated(self._rows(working, catalog, name))
             )

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame
 from headwater.api import feeds
 from headwater.api.catalog import DATABASE, Catalog, program_of
 from headwater.api.feeds import Held, Seen, Step, steps
-from headwater.api.verify import READ_HERE, Verifier, source_view
+from headwater.api.verify import Verifier, source_view
 from headwater.calculus.terms import Term
 from headwater.engine import view_rows
 from headwater.engine.nested import rows as nested_rows
@@ -30,6 +30,7 @@ from headwater.engine.nested.documents import (
     documents_at,
     touched_documents,
 )
+from headwater.engine.policy import Policy
 from headwater.engine.rings import spec_of
 from headwater.engine.sample import Sampled
 from headwater.engine.spark.rounds import Cluster
@@ -76,6 +77,7 @@ class Readable:
     path: Path
     store: Store
     session: Session
+    policy: Policy
     ask: Ask
     _defined: Defined
     _past: tuple[Catalog, Program] | None = None
@@ -232,7 +234,7 @@ class Readable:
         view = self._as_view(at, name, snapshot.number)
         working = self._reading(snapshot, at)
         maps = view.maps or [at.program.strata[view.stratum or ""].group]
-        if sum(r.rows for m in maps for r in working.refs.get(m.name, ())) <= READ_HERE:
+        if self.policy.reads_here(r.rows for m in maps for r in working.refs.get(m.name, ())):
             return self._frame(view_rows.repeated(self.table(name, snapshot.number)))
         return Cluster(working, self.session, self.path).frame(at.program, view)
 

@@ -27,7 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.api.database import Database, open_database
-from headwater.api.verify import READ_HERE, source_view
+from headwater.api.verify import source_view
 from headwater.command import demo
 from headwater.engine.spark.session import quiet_session
 from headwater.engine.view_rows import repeated
@@ -295,6 +295,6 @@ def _rows(db: Database, name: str) -> str:
     view = source_view(source) if source is not None else db.program.views[name]
     read = view.maps[0] if view.maps else db.program.strata[view.stratum or ""].group
     entries = sum(r.rows for r in db.store.at(db.version).version.maps[read.name][1])
-    if entries > READ_HERE:
+    if not db.policy.reads_here([entries]):
         return f"~{entries:,}"
     return f"{pc.sum(db.table(name).column('_w')).as_py() or 0:,}"

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from headwater.engine import policy
 from headwater.engine.change import Change, read_file, write_file
 from headwater.engine.here.statements import fields_of
 from headwater.engine.working import Working
@@ -23,9 +24,6 @@ from headwater.plan.program import WEIGHT
 from headwater.state.arrangement import WHOLE, Arrangement, Share
 from headwater.state.keys import Ints
 from headwater.state.run import LEAST, MOST, column
-
-LEAST_ROWS = 50_000
-"""Rows of a change that make a piece: with fewer a task takes longer to start than to run."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +86,7 @@ def pieces_of(
 
     If something is found for its rows, there is work for so many tasks however few the rows are.
     """
-    share = max(LEAST_ROWS, -(-change.rows // parts))
+    share = max(policy.LEAST_ROWS, -(-change.rows // parts))
     out = [
         Piece(f, start, min(share, n - start))
         for f, n in _files(change, root, made)

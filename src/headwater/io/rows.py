@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame
 
 from headwater.calculus.types import KeyType, RecordType
 from headwater.engine.change import Change, read_file, schema_of, write_file
+from headwater.engine.policy import INLINE
 from headwater.engine.spark.session import Counts, quoted, telling
 from headwater.errors import BadChange
 from headwater.interop.arrow_types import arrow_type
@@ -30,8 +31,6 @@ from headwater.plan.program import WEIGHT
 
 CHANGE_TYPE = "_change_type"
 SIGNS = {"insert": 1, "update_postimage": 1, "delete": -1, "update_preimage": -1}
-INLINE = 1 << 20
-"""A partition of so many bytes comes back through the driver."""
 
 
 @dataclass(frozen=True)

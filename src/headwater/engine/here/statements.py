@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headwater.engine import policy
 from headwater.engine.here import arrow
 from headwater.engine.rings import ODD, product, ring_columns, spec_of
 from headwater.plan.program import WEIGHT, Bind, Expand, Filter, Lookup, Map, Statement, Step
@@ -22,10 +23,6 @@ from headwater.state.run import column, hashes
 
 Scalars = Callable[[Sequence[Bind | Filter], pa.Table], pa.Table]
 """Who evaluates binds and filters: a table in, the table with new columns and fewer rows out."""
-
-
-ENOUGH = 10_000
-"""Rows that are worth sharing: with fewer the next step may find more, and all who share go on with all of them."""
 
 
 class Maps(Protocol):
@@ -117,12 +114,12 @@ def step(
             into = maps.find(s)
             table, keys = probes(s, table, into)
             mine = WHOLE
-            if share != WHOLE and into.count(hashes(keys)).sum() >= ENOUGH:
+            if share != WHOLE and into.count(hashes(keys)).sum() >= policy.ENOUGH:
                 mine, share = share, WHOLE
             table = look_up(s, table, keys, into, mine, most, in_parts=i == last)
         else:
             table = expanded(s, table) if isinstance(s, Expand) else scalars(s, table)
-            if isinstance(s, Expand) and table.num_rows >= ENOUGH:
+            if isinstance(s, Expand) and table.num_rows >= policy.ENOUGH:
                 table, share = shared(table, share), WHOLE
     return shared(table, share)
 

@@ -21,6 +21,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from headwater.engine import policy
 from headwater.engine.change import Change
 from headwater.engine.here import answers
 from headwater.engine.here.answers import answer_steps, components, keep_answers, merge, signed
@@ -51,12 +52,6 @@ from headwater.state.run import LEAST, MOST, Generation, RunRef, Runs
 from headwater.state.store import DATA
 
 BLOBS = "part int, name string, content binary"
-PER_PART = 4_000_000
-"""Rows that a merging task takes at most, about."""
-MOST_FOUND = 4_000_000
-"""Entries that a look-up finds at once in a task."""
-MANY_SHARES = 4096
-NO_TERM: Any = None
 T = TypeVar("T")
 
 
@@ -82,10 +77,10 @@ class Cluster:
         self.working.on_spark = True
         made: list[str] = []
         total = sum(changes[n].rows for n in {s.drives for s in statements})
-        parts = max(self.session.partitions, -(-total // PER_PART))
+        parts = max(self.session.partitions, -(-total // policy.PER_PART))
         names = {s.target.name for s in statements}
         known = [slim_stratum(s) for s in strata if names & {m.name for m in s.maps}]
-        routing = Routing(parts, skew.free(statements, known), skew.HEAVY)
+        routing = Routing(parts, skew.free(statements, known), policy.HEAVY)
         self.working.next_round()
         try:
             with telling("carrying a change through the views"):
@@ -467,7 +462,7 @@ def little_by_little(
     which, times = share
     try:
         # Rows that are found and that find as many again cannot be shared for ever.
-        most = MOST_FOUND if times < MANY_SHARES else None
+        most = policy.MOST_FOUND if times < policy.MANY_SHARES else None
         yield run(s, table, working, share=share, most=most)
     except TooMany:
         if share == WHOLE and table.num_rows > 1:

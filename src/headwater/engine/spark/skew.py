@@ -26,8 +26,6 @@ from headwater.state.arrangement import total
 from headwater.state.keys import Bools, Ints
 from headwater.state.run import hashes, prepared
 
-HEAVY = 10_000
-"""A key with fewer rows in what a task emits is light, however uneven that is: dividing it would cost more."""
 EVEN = 2
 """A key is heavy if it has more than one half of the rows that each part should have."""
 SAMPLE = 8192
