@@ -31,7 +31,7 @@ from headwater.plan.program import WEIGHT
 CHANGE_TYPE = "_change_type"
 SIGNS = {"insert": 1, "update_postimage": 1, "delete": -1, "update_preimage": -1}
 INLINE = 1 << 20
-"""A partition of so many bytes comes back through the driver."""
+"""Up to this number of bytes a partition comes back through the driver; a larger one goes into a file."""
 
 
 @dataclass(frozen=True)
