@@ -52,7 +52,7 @@ from headwater.calculus.terms import (
 from headwater.calculus.types import is_key
 
 Changes = dict[Var | Rel, Term]
-"""What changes, and by what."""
+"""The leaves of a term that change, each with the term of its change: {R: ΔR}."""
 
 
 def delta(term: Term, changed: Iterable[str], level: int = 1) -> Term:

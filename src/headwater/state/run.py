@@ -47,7 +47,7 @@ CHECKED = 32 << 20
 RECENT = 64
 """How many files that the newest version does not name stay open for whoever reads them next."""
 ABOUT = b"headwater"
-"""Where a run says what it is."""
+"""The key in the metadata of a run's schema under which it says which map and version it is of."""
 
 
 @dataclass(frozen=True)

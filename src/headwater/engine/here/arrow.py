@@ -243,7 +243,7 @@ OPEN: dict[str, Callable[[Column], Column]] = {
     "or": lambda a: pc.invert(pc.fill_null(a, False)),
     "coalesce": pc.is_null,
 }
-"""Where the next operand decides."""
+"""For which rows the next operand is evaluated, by the value of the one before: for `a and b` those in which a is not false."""
 
 HARMLESS = {
     *("column", "literal", "field", "=", "<>", "<", "<=", ">", ">=", "<=>"),

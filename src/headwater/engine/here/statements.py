@@ -29,7 +29,7 @@ ENOUGH = 10_000
 
 
 class Maps(Protocol):
-    """Where look-ups find arrangements."""
+    """Maps to look up in, such as those of `engine.working`."""
 
     def find(self, lookup: Lookup) -> Arrangement:
         """The arrangement that a look-up reads."""
