@@ -105,7 +105,7 @@ def once(shape: str, n: int) -> Took:
             db.source(name, ddl)
         seconds = [timed(lambda q=q, i=i: db.view(f"v{i}", q))[0] for i, q in enumerate(views)]  # type: ignore[misc]
         opening, _ = timed(lambda: hw.open(folder / "db"))
-        return Took(seconds, opening, len(db.compiler.program.maps))
+        return Took(seconds, opening, len(db.program.maps))
     finally:
         shutil.rmtree(folder)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from headwater.calculus.check import type_of
 from headwater.calculus.terms import Box, Field, Pred, Record, Rel, Sng, Term, Unbox, Var, subterms
 from headwater.calculus.types import RecordType, is_key
+from headwater.plan.maps import term_of
 from headwater.plan.program import Map, Program
 from headwater.plan.scalar import scalar
 from headwater.rules.monomial import Monomial, summands
@@ -41,7 +42,7 @@ def table_of(path: str) -> str:
 def _rows(program: Program, m: Map, names: list[str]) -> str:
     """The rows of a map, each as often as it is there."""
     texts = []
-    for sign, n in summands(m.term):
+    for sign, n in summands(term_of(program, m)):
         assert sign > 0 and isinstance(n.output, Sng) and isinstance(n.output.key, Record)
         cells = [t for _, t in n.output.key.fields]
         counts = [f for f in n.factors if isinstance(f, Unbox)]
@@ -57,7 +58,7 @@ def _answers(program: Program, name: str) -> str:
     s = program.strata[name]
     assert not (s.bags or s.weight or s.always)
     texts = []
-    for sign, n in summands(s.group.term):
+    for sign, n in summands(term_of(program, s.group)):
         assert sign > 0 and isinstance(n.output, Sng) and isinstance(n.output.key, Record)
         value = n.output.value
         values = [t for _, t in value.fields] if isinstance(value, Record) else [value]

@@ -176,7 +176,7 @@ def keep(name: str, nested: bool, strategy: str, scale: str, home: Path, answer:
         made.strategy = " and ".join(
             dict.fromkeys(db.catalog.views[v].kept or strategy for v in what.views)
         )
-        made.maps = len(db.compiler.program.maps) - len(db.sources)
+        made.maps = len(db.program.maps) - len(db.sources)
         load = what.load()
         made.load, _ = timed(lambda: db.apply(load))
         for turn, change in enumerate(changes.changes()):

@@ -132,7 +132,7 @@ def shredded_plans() -> dict[str, Plans]:
                 ddl, key = NESTED[n] if n in NESTED else (SCHEMAS[n], None)
                 db.source(n, ddl, key=key)
             db.view(name, q)
-            out[name] = derived.parts(db.compiler.program, name)
+            out[name] = derived.parts(db.program, name)
     return out
 
 

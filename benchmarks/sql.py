@@ -95,7 +95,7 @@ def keep(names: Sequence[str], scale: float, home: Path) -> Kept:
                 made.refused[name] = str(e).splitlines()[0]
         if not db.views:
             return made
-        made.maps = len(db.compiler.program.maps) - len(used)
+        made.maps = len(db.program.maps) - len(used)
         load = {n: t for n, t in changes.load.items() if n in used}
         made.load, _ = timed(lambda: db.apply(load))
         for turn, change in enumerate(changes.changes()):

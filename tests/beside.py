@@ -244,7 +244,7 @@ class Beside:
 
     def _tell(self, name: str, new: bool = False) -> None:
         """The changes of the last version are the difference of the parts."""
-        view = self.db.compiler.program.views[name]
+        view = self.db.program.views[name]
         changes = self.db.changes_table(name, self.db.version - 1)
         if not view.parts:
             return

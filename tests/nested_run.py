@@ -283,8 +283,8 @@ class Run:
 
     def compare_lookups(self, name: str, expected: Any) -> None:
         """A row of a nested view by its key, where that is the key of one row."""
-        compiler = self.db._at(None)[1].compiler
-        view, t = compiler.program.views[name], self.model.types[name]
+        program = self.db._at(None)[1].program
+        view, t = program.views[name], self.model.types[name]
         if not view.parts or not isinstance(t.key, RecordType):
             return
         names = [n for n, _ in t.key.fields]

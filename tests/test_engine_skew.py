@@ -85,7 +85,7 @@ def cells(row: dict[str, Any]) -> str:
 
 def map_of(db: hw.Database, note: str, key: int = 2, kind: str = "change") -> Map:
     """The map over r that is noted so and has so many key columns."""
-    maps = db.compiler.program.maps.values()
+    maps = db.program.maps.values()
     (found,) = (
         m
         for m in maps
@@ -135,7 +135,7 @@ Story = tuple[hw.Database, hw.Database]
 @pytest.mark.spark
 def test_parts_are_even_although_a_key_is_not(story: Story) -> None:
     on_spark, _ = story
-    _, inner = on_spark.compiler.program.views["nested"].parts
+    _, inner = on_spark.program.views["nested"].parts
     for m in [
         map_of(on_spark, ""),
         map_of(on_spark, "the values of a group, in order"),
@@ -309,10 +309,10 @@ def db(tmp_path: Path) -> Iterator[hw.Database]:
 @pytest.mark.parametrize("keys", [[0], [0, 1, 2, 3], [3, 4]])
 def test_tasks_share_what_few_rows_find(db: hw.Database, keys: list[int]) -> None:
     snapshot, at = db._at(None)
-    working, compiler = db._reading(snapshot, at), at.compiler
-    target = compiler.program.views["joined"].map
+    working, program = db._reading(snapshot, at), at.program
+    target = program.views["joined"].map
     assert target is not None
-    (s,) = compiler.maps.statements(target, {"s"})
+    (s,) = program.statements(target, {"s"})
     one = np.ones(len(keys), np.int64)
     change = pa.table({"k": keys, "y": keys, "_w": one})
     whole = run(s, change, working)
@@ -329,10 +329,10 @@ def test_what_a_task_finds_is_taken_little_by_little(
 ) -> None:
     monkeypatch.setattr(cluster, "MOST_FOUND", 1000)
     snapshot, at = db._at(None)
-    working, compiler = db._reading(snapshot, at), at.compiler
-    target = compiler.program.views["joined"].map
+    working, program = db._reading(snapshot, at), at.program
+    target = program.views["joined"].map
     assert target is not None
-    (s,) = compiler.maps.statements(target, {"s"})
+    (s,) = program.statements(target, {"s"})
     change = pa.table({"k": [0, 1, 2, 3], "y": [0, 0, 0, 0], "_w": [1, 1, 1, 1]})
     made = list(little_by_little(s, change, working, share))
     assert len(made) > 10 and max(t.num_rows for t in made) <= 1000
@@ -358,10 +358,8 @@ def test_a_map_is_cut_into_pieces_of_the_same_size(
     """Also one in which a key has nine of ten entries, here read as if it held a relation's rows."""
     monkeypatch.setattr(pieces, "LEAST_ROWS", 1000)
     snapshot, at = db._at(None)
-    working, compiler = db._reading(snapshot, at), at.compiler
-    (name,) = compiler.maps.looked_up() & {
-        m.name for m in compiler.program.maps.values() if m.reads == ("r",)
-    }
+    working, program = db._reading(snapshot, at), at.program
+    (name,) = program.looked_up() & {m.name for m in program.maps.values() if m.reads == ("r",)}
     working.maps = {name: replace(working.maps[name], fields=("k", "x"))}
     change = Change(ranges=((name, LEAST, MOST),), rows=30_000)
     found = [

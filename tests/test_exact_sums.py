@@ -486,7 +486,7 @@ def test_rebuilding_makes_sums_exact(tmp_path: Path) -> None:
     db = hw.open(tmp_path / "db")
     before = {n: db.table(n).num_rows for n in db.catalog.views if n != "spread"}
     db.rebuild()
-    kept = {str(t) for m in db.compiler.program.maps.values() for _, t in m.ring}
+    kept = {str(t) for m in db.program.maps.values() for _, t in m.ring}
     assert "Dyadic" in kept and "Real" not in kept
     assert {n: db.table(n).num_rows for n in before} == before
     db.apply({"r": [{"k": 1, "v": 1e300, "f": 0.5, "d": Decimal("1.25")}]})
@@ -501,7 +501,7 @@ def test_the_archive_is_of_the_older_form(tmp_path: Path) -> None:
     with tarfile.open(ARCHIVE) as archive:
         archive.extractall(tmp_path, filter="data")
     db = hw.open(tmp_path / "db")
-    kept = {str(t) for m in db.compiler.program.maps.values() for _, t in m.ring}
+    kept = {str(t) for m in db.program.maps.values() for _, t in m.ring}
     assert "Real" in kept and "Dyadic" not in kept
     assert pa.float64() in {f.type for f in db.table("sums").schema}
     db.close()

@@ -447,7 +447,7 @@ def test_an_owner_is_not_joined_where_its_key_is_all_that_is_read(b: Beside) -> 
         lines,
     )
     story(b)
-    maps = b.db.compiler.program.maps.values()
+    maps = b.db.program.maps.values()
     assert sum("keyed" in m.reads for m in maps) == 1, "only the source itself"
     b.reopened()
 
@@ -482,13 +482,13 @@ def test_views_over_nested_views_three_deep(b: Beside) -> None:
         ],
     )
     story(b)
-    assert [p.path for p in b.db.compiler.program.views["names"].parts] == [
+    assert [p.path for p in b.db.program.views["names"].parts] == [
         "",
         "everyone",
         "everyone.os",
         "everyone.os.items",
     ]
-    assert not b.db.compiler.program.views["flat"].parts
+    assert not b.db.program.views["flat"].parts
     b.reopened()
 
 

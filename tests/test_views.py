@@ -304,7 +304,7 @@ def test_a_static_source(db: hw.Database) -> None:
     shows(db, "Ada | 3")
     with pytest.raises(HeadwaterError, match="static"):
         db.apply({"names": [("c", "Cid")]})
-    assert not any(m.note != "the rows of v" and "Δnames" in str(m.term) for m in db.compiler.program.maps.values())  # fmt: skip
+    assert not any(m.note != "the rows of v" and "Δnames" in m.text for m in db.program.maps.values())  # fmt: skip
 
 
 def test_static_sources_that_are_joined(db: hw.Database) -> None:
@@ -327,10 +327,10 @@ def test_a_late_view_is_filled_and_shares_maps(db: hw.Database) -> None:
     query = "SELECT r.k, count(*) AS n FROM r JOIN s ON r.k = s.k GROUP BY r.k"
     db.view("early", query, strategy="recursive")
     db.apply({"r": drawn("a | 2"), "s": drawn("a | 3\n a | 4\n b | 1")})
-    before = set(db.compiler.program.maps)
+    before = set(db.program.maps)
     db.view("v", query.replace("r.k,", "r.k, max(y) AS m,"), strategy="recursive")
     shows(db, "a | 4 | 2")
-    kept = {m.name for m in maps_of(db.compiler, db.compiler.program.views["v"])}
+    kept = {m.name for m in maps_of(db.program, db.program.views["v"])}
     assert kept & before, "nothing that was kept is used again"
     assert kept - before, "nothing had to be filled"
     db.apply({"r": drawn("a | 5 | +1\n b | 5 | +1"), "s": drawn("a | 4 | -1")})
@@ -367,7 +367,7 @@ def test_dropping(db: hw.Database) -> None:
     old = db.version
     db.drop("b")
     db.drop("a")
-    assert set(db.store.at().version.maps) == {m for m in db.compiler.program.maps}
+    assert set(db.store.at().version.maps) == {m for m in db.program.maps}
     with pytest.raises(UnknownName):
         db.table("b")
     assert rows(db, "b", old) == [(1,)]

@@ -532,7 +532,7 @@ class Run:
 
     def compare_meaning(self) -> None:
         """Views are what the reference interpreter makes of their terms."""
-        for name, view in self.db.compiler.program.views.items():
+        for name, view in self.db.program.views.items():
             types = {r.name: r.type for r in relations(view.term)}
             values = {n: from_python(t, list(self.rows[n].elements())) for n, t in types.items()}
             answer = to_python(type_of(view.term), interpret(view.term, values))
@@ -567,7 +567,7 @@ class Run:
         assert here.keys() == there.keys()
         for name in here:
             problem = unequal(here[name], there[name])
-            assert not problem, f"the map {self.db.compiler.program.maps[name]}: {problem}"
+            assert not problem, f"the map {self.db.program.maps[name]}: {problem}"
 
     # --- telling -------------------------------------------------------------------------------------------------
 
@@ -666,9 +666,9 @@ def unequal(found: Mapping[Row, int], expected: Mapping[Row, int]) -> str:
 def maps(db: hw.Database) -> dict[str, dict[Row, int]]:
     """The entries of all maps: key and ring as a row, counted once; no count may be negative."""
     snapshot, at = db._at(None)
-    working, compiler = db._reading(snapshot, at), at.compiler
+    working, program = db._reading(snapshot, at), at.program
     out = {}
-    for name, m in compiler.program.maps.items():
+    for name, m in program.maps.items():
         tables = [t.drop_columns(["_h"]) for t in working.now(name).scan()]
         rows = [tuple(r.values()) for t in tables for r in t.to_pylist()]
         at = len(m.key)

@@ -107,7 +107,7 @@ def main(arguments: Sequence[str]) -> int:
         members = [q for q in queries if q.family == family]
         with tempfile.TemporaryDirectory() as folder:
             found = play(
-                members, Path(folder) / "db", spark, lambda db, name: cost_class(db.compiler, name)
+                members, Path(folder) / "db", spark, lambda db, name: cost_class(db.program, name)
             )
         played += [(q, found[q.id]) for q in members]
         spark.keep()

@@ -1,7 +1,8 @@
 """What a database was told: its sources and views, as plain data in the log.
 
-Queries are kept as their text and as the term that was read from it; the program is compiled from the terms, in the
-order in which the views were defined, and must come out with the maps that are on disk.
+Queries are kept as their text and as the term that was read from it, and the program that keeps them is stored beside them
+(`plan/stored.py`). Databases that were written before programs were stored are compiled from the terms, in the order in
+which the views were defined, and must come out with the maps that are on disk.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from typing import Any, TypeVar, cast
 from headwater.calculus.check import type_of
 from headwater.calculus.deep import with_room
 from headwater.calculus.notation.parse import parse, parse_type
-from headwater.calculus.notation.text import show
 from headwater.calculus.scalars import SPARK_TEXT
 from headwater.calculus.terms import (
     Answer,
@@ -28,6 +28,8 @@ from headwater.calculus.terms import (
     Term,
     Unbox,
     Var,
+    relations,
+    substitute,
     subterms,
 )
 from headwater.calculus.types import DOUBLE, INT, REAL, MapType, RecordType, bag, has_box
@@ -35,17 +37,20 @@ from headwater.calculus.windows import Window
 from headwater.errors import DamagedState, HeadwaterError, StateError
 from headwater.language.declared import Limit, declared
 from headwater.language.functions import DEFINED
+from headwater.language.queries import text_of
 from headwater.language.schema import columns
 from headwater.language.sql import tables_named
-from headwater.language.sql.texts import check_called, check_template
+from headwater.language.sql.texts import check_called, check_expression, check_template
+from headwater.plan import stored
 from headwater.plan.choose import Data
 from headwater.plan.compiler import Compiler
 from headwater.plan.maps import map_of
 from headwater.plan.nested.opening import as_lists
 from headwater.plan.nested.sources import SourcePart, owned_by, rows_of, source_parts
-from headwater.plan.program import Map
-from headwater.plan.statements import RULES
+from headwater.plan.program import Map, Program
+from headwater.plan.statements import RULES, Materializer
 from headwater.state.log import Version, path_of
+from headwater.state.store import Commit
 
 SOURCE, VIEW, SEEN = "source:", "view:", "seen:"
 SETTINGS, KEEP, DATABASE = "settings", "keep", "database"
@@ -68,6 +73,8 @@ class SourceDef:
     path: str | None = None
     format: str | None = None
     options: dict[str, str] = field(default_factory=dict)
+    held_in: tuple[str, ...] = ()
+    """The names of the maps that hold its rows, as they were given when it was declared; none in the first databases."""
 
     @cached_property
     def row(self) -> RecordType:
@@ -98,19 +105,34 @@ class SourceDef:
         return {p.name: p.row for p in self.parts} if self.nested else {self.name: self.row}
 
     @cached_property
+    def held(self) -> list[tuple[Map, Term]]:
+        """Everything that is kept of its rows: the maps of relations, then those of the keys of inner rows."""
+        found = [*(part_map(self, p) for p in self.parts), *(key_map(p) for p in self._keyed)]
+        names = self.held_in or tuple(m.name for m, _ in found)
+        return [
+            (m if m.name == n else replace(m, name=n), t)
+            for (m, t), n in zip(found, names, strict=True)
+        ]
+
+    @property
+    def _keyed(self) -> list[SourcePart]:
+        return [p for p in self.parts if p.key and p.above is not None]
+
+    @cached_property
     def maps(self) -> dict[str, Map]:
         """The map that holds the rows of each relation."""
-        return {p.name: part_map(self, p) for p in self.parts}
+        return {p.name: m for p, (m, _) in zip(self.parts, self.held, strict=False)}
 
     @property
     def all_maps(self) -> list[Map]:
         """Everything that is kept of its rows."""
-        return [*self.maps.values(), *self.keys.values()]
+        return [m for m, _ in self.held]
 
     @cached_property
     def keys(self) -> dict[str, Map]:
         """The maps that have the keys of inner rows, by relation; those of top rows are in their own map."""
-        return {p.name: key_map(p) for p in self.parts if p.key and p.above is not None}
+        inner = self.held[len(self.parts) :]
+        return {p.name: m for p, (m, _) in zip(self._keyed, inner, strict=True)}
 
 
 @dataclass(frozen=True)
@@ -148,6 +170,8 @@ class Catalog:
 
     sources: dict[str, SourceDef] = field(default_factory=dict)
     views: dict[str, ViewDef] = field(default_factory=dict)
+    _terms: dict[str, Term] = field(default_factory=dict, compare=False, repr=False)
+    _wholes: dict[str, Term] = field(default_factory=dict, compare=False, repr=False)
 
     @staticmethod
     def read(facts: dict[str, Any], version: int) -> Catalog:
@@ -159,7 +183,8 @@ class Catalog:
         out = Catalog()
         for key, value in facts.items():
             if key.startswith(SOURCE):
-                source = SourceDef(**{**value, "key": tuple(value["key"])})
+                lists = {n: tuple(value[n]) for n in ("key", "held_in") if n in value}
+                source = SourceDef(**{**value, **lists})
                 out.sources[_checked(key, SOURCE, source)] = source
             elif key.startswith(VIEW):
                 view = ViewDef(**value)
@@ -186,66 +211,96 @@ class Catalog:
             **{n: v.type for n, v in self.views.items()},
         }
 
-    def compiled(self, version: int | None = None) -> Compiler:
-        """The program of all views; those of a version that was read are told apart from our own mistakes."""
-        return self._compiled() if version is None else well_defined(version, self._compiled)
-
-    @with_room
-    def _compiled(self) -> Compiler:
-        compiler = self._without_views()
-        known: dict[str, MapType] = {n: s.type for n, s in self.sources.items()}
-        for view in self.views.values():
-            term = _term(view, known)
-            compiler.view(view.name, term, view.kept, view.key, view.stored, view.rules)
-            known[view.name] = view.type
-        return compiler
-
-    def _without_views(self) -> Compiler:
-        """A program with the maps of the sources alone."""
+    def compiler(self, program: Program) -> Compiler:
+        """What plans new views beside those of a program."""
         sources = self.sources.values()
-        static = [n for s in sources if s.static for n in s.relations]
         inputs: dict[Rel, Term] = {
             Rel(s.name, s.type): rows_of(s.parts) if s.nested else Rel(s.name, bag(as_lists(s.row)))
             for s in sources
             if has_box(s.row)
         }
-        rows = {n: row for s in sources for n, row in s.relations.items()}
         owned = {
             n: owner
             for s in sources
             if s.nested and s.retain
             for n, owner in owned_by(s.parts).items()
         }
-        compiler = Compiler(rows, static, inputs, owned)
-        for source in sources:
-            if source.retain:
-                for kept in source.all_maps:
-                    compiler.program.maps[kept.name] = kept
-        return compiler
+        return Compiler(program, inputs, owned, self.whole)
+
+    def with_source(self, program: Program, source: SourceDef) -> Program:
+        """A program with the relations of one more source, and the maps that hold its rows."""
+        made = program.copy()
+        rows = source.relations
+        made.relations.rows |= rows
+        made.relations.levels |= dict.fromkeys(rows, 0)
+        made.relations.static |= set(rows) if source.static else set()
+        maps = Materializer(made)
+        for m, term in source.held if source.retain else ():
+            maps.hold(m, term)
+        return made
+
+    def of_sources(self) -> Program:
+        """The program of the sources alone."""
+        made = Program()
+        for source in self.sources.values():
+            made = self.with_source(made, source)
+        return made
 
     @with_room
-    def chosen_again(self, read: Callable[[str, dict[str, MapType]], Term], data: Data) -> Catalog:
+    def compiled(self) -> Program:
+        """The program of all views, planned anew by the rules and strategies that they were defined with.
+
+        Only databases that were written before programs were stored are read so.
+        """
+        program = self.of_sources()
+        for view in self.views.values():
+            made = self.compiler(program)
+            made.view(view.name, self.term(view.name), view.kept, view.key, view.stored, view.rules)
+            made.maps.complete()
+            program = made.program
+        return program
+
+    def term(self, name: str) -> Term:
+        """What was read of the text of a view, over sources and other views."""
+        if name not in self._terms:
+            self._terms[name] = _term(self.views[name], self.schemas())
+        return self._terms[name]
+
+    def whole(self, name: str) -> Term:
+        """The term of a view over sources alone."""
+        if name not in self._wholes:
+            term = self.term(name)
+            read = [r for r in relations(term) if r.name in self.views]
+            self._wholes[name] = substitute(term, {r: self.whole(r.name) for r in read})
+        return self._wholes[name]
+
+    @with_room
+    def chosen_again(
+        self, read: Callable[[str, dict[str, MapType]], Term], data: Data
+    ) -> tuple[Catalog, Program]:
         """The same views, with the strategies that are taken for them now, each beside those before it.
 
         Sums of doubles that were rounded are so no more: `read` reads the text of a view again.
         """
         out = Catalog(self.sources)
-        known, compiler = self.schemas(), self._without_views()
+        program = self.of_sources()
         for view in self.views.values():
-            term = _term(view, known)
+            term = self.term(view.name)
             if view.language == "sql" and rounds_sums(term):
                 again = read(view.text, out.schemas())
                 if type_of(again) == type_of(term):
                     term, view = again, replace(view, term=text_of(again))
+            made = out.compiler(program)
             if view.strategy == "auto":
-                compiler, kept, why = compiler.choose(view.name, term, view.key, data)
-                stored = compiler.program.views[view.name].stored
+                program, kept, why = made.choose(view.name, term, view.key, data)
+                stored = program.views[view.name].stored
                 view = replace(view, kept=kept, why=why, stored=stored, rules=RULES)
             else:
-                compiler.view(view.name, term, view.kept, view.key, view.stored)
-                view = replace(view, rules=RULES)
+                made.view(view.name, term, view.kept, view.key, view.stored)
+                made.maps.complete()
+                program, view = made.program, replace(view, rules=RULES)
             out.views[view.name] = view
-        return out
+        return out, program
 
     def views_under(self, view: ViewDef) -> list[ViewDef]:
         """A view and the views that its text names, and theirs, in the order in which they were defined."""
@@ -261,13 +316,12 @@ class Catalog:
 
     def readers(self, name: str) -> list[str]:
         """The views that read a source or view directly, or whose text names it: they are recomputed from that."""
-        known = self.schemas()
         out = []
         low = name.lower()
         for view in self.views.values():
             if low not in view.term.lower() and low not in view.text.lower():
                 continue  # a term says the names of what it reads
-            reads = {t.name for t in subterms(parse(view.term, known)) if isinstance(t, Rel)}
+            reads = {r.name for r in relations(self.term(view.name))}
             named = tables_named(view.text) if view.language == "sql" else set()
             if name in reads or name.lower() in named:
                 out.append(view.name)
@@ -310,7 +364,7 @@ def _term(view: ViewDef, known: dict[str, MapType]) -> Term:
     return term
 
 
-def part_map(source: SourceDef, part: SourcePart) -> Map:
+def part_map(source: SourceDef, part: SourcePart) -> tuple[Map, Term]:
     """The map that holds the rows of a relation: looked up by owner or key, or by the whole row."""
     row = part.row if source.nested else source.row
     names = [n for n, _ in row.fields]
@@ -318,16 +372,16 @@ def part_map(source: SourceDef, part: SourcePart) -> Map:
     by = [low.index(k.lower()) for k in part.owner or part.key] or range(len(names))
     term = _selected(part.name, row, names)
     note = f"the rows of {part.name}"
-    return map_of(term, list(by), None, "change", (), (), note, "source", None, names)
+    return map_of(term, list(by), None, "change", (), (), note, "source", None, names), term
 
 
-def key_map(part: SourcePart) -> Map:
+def key_map(part: SourcePart) -> tuple[Map, Term]:
     """The map that has the keys of inner rows, and which of their arrays are there."""
     names = [*part.key, *part.marks]
     term = _selected(part.name, part.row, names)
     by = list(range(len(part.key)))
     note = f"the keys of {part.name}"
-    return map_of(term, by, None, "change", (), (), note, "source")
+    return map_of(term, by, None, "change", (), (), note, "source"), term
 
 
 def _selected(name: str, row: RecordType, names: Sequence[str]) -> Term:
@@ -373,6 +427,30 @@ def read_facts(version: Version) -> tuple[Catalog, dict[str, str] | None]:
     return Catalog.read(version.facts, version.number), well_defined(version.number, settings)
 
 
+def program_of(version: Version, catalog: Catalog) -> Program:
+    """The program of a version: the one that is stored, or that of its views where none is."""
+
+    def read() -> Program:
+        if not stored.is_stored(version.facts):
+            return catalog.compiled()
+        program = stored.read(version.facts, check_expression)
+        if program.views.keys() != catalog.views.keys():
+            raise ValueError("it has other views than are defined")
+        return program
+
+    return well_defined(version.number, read)
+
+
+def set_program(commit: Commit, program: Program, before: Program) -> None:
+    """Stores a program in a commit, where its version before has another one."""
+    known = before if stored.is_stored(commit.base.facts) else None
+    for key, value in stored.facts_of(program, known).items():
+        commit.set(key, value)
+    gone = stored.names_of(before) - stored.names_of(program) if known is not None else ()
+    for key in gone:
+        commit.set(key, None)
+
+
 def well_defined(version: int, read: Callable[[], T]) -> T:
     """What definitions say; `DamagedState` where they are not as they were written."""
     try:
@@ -406,9 +484,3 @@ def rounds_sums(term: Term) -> bool:
 
 def _rounds(w: Window) -> bool:
     return w.returns == DOUBLE and w.function in EXACTLY_TOLD and not w.exact
-
-
-@with_room
-def text_of(term: Term) -> str:
-    """A term as it is kept."""
-    return show(term)

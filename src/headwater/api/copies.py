@@ -52,7 +52,7 @@ def _followed(view: ViewHandle | Source) -> tuple[Database, str, int]:
             f"`{view.name}` is a source, and copies are of views",
             hint=f"define a view: SELECT * FROM {view.name}",
         )
-    kept = view.database.compiler.program.views[view.name]
+    kept = view.database.program.views[view.name]
     odd = [n for n in field_names(kept.type) if n in OWN or (kept.parts and "." in n)]
     if odd:
         raise QueryError(
@@ -377,7 +377,7 @@ class DocumentCopy:
             raise _ahead(name, since, newest)
         if since == newest:
             return newest
-        follow = self._nested if db.compiler.program.views[name].parts else self._flat
+        follow = self._nested if db.program.views[name].parts else self._flat
         if since is None or since < created:
             follow(db, name, None, newest)
             return newest

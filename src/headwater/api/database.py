@@ -13,8 +13,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
@@ -30,22 +28,20 @@ from headwater.api.catalog import (
     check_texts,
     facts_of,
     functions_of,
-    text_of,
 )
-from headwater.api.dropping import without
+from headwater.api.dropping import without, without_source
 from headwater.api.feeds import REBUILD
 from headwater.api.handles import Commit, Source, ViewHandle
 from headwater.api.ids import Id, applied, as_note, checked_id, noted
-from headwater.api.versions import read_query
+from headwater.api.verify import Verifier
 from headwater.api.writing import Writable, asked_to_keep
 from headwater.calculus.check import type_of
 from headwater.calculus.terms import Term
 from headwater.calculus.types import RecordType, field_names
-from headwater.engine import view_rows
 from headwater.engine.change import Change
 from headwater.engine.fill import Backfill
-from headwater.engine.here.answers import consolidated, merge
 from headwater.engine.increment import Increment
+from headwater.engine.recomputed import put_instead
 from headwater.engine.rings import spec_of
 from headwater.engine.spark.session import Counts, Session
 from headwater.engine.working import Working
@@ -60,6 +56,7 @@ from headwater.io.limits import check_limits
 from headwater.language.comprehension import Query
 from headwater.language.declared import ddl_of, ddl_of_struct, declared
 from headwater.language.functions import DEFINED
+from headwater.language.queries import read_query, text_of
 from headwater.language.schema import EXAMPLE
 from headwater.language.sql.places import placed
 from headwater.plan.compiler import STRATEGIES
@@ -67,7 +64,6 @@ from headwater.plan.maps import key_fields
 from headwater.plan.nested.sources import source_parts
 from headwater.plan.program import WEIGHT, View
 from headwater.plan.statements import RULES
-from headwater.state.run import column
 from headwater.state.store import Commit as StoreCommit
 from headwater.state.store import StoreWriter
 
@@ -191,6 +187,8 @@ class Database(Writable):
         made = SourceDef(
             name, said.ddl, keys, static, retain, strict, path, format, dict(options or {})
         )
+        named = before.held_in if before is not None else tuple(m.name for m in made.all_maps)
+        made = replace(made, held_in=named)
         if before == made:
             return Source(self, name)
         self._check_columns(name, row, keys, strict, retain)
@@ -205,7 +203,8 @@ class Database(Writable):
                 return Source(self, name)
             self._check_name(name)
             catalog = Catalog({**self.catalog.sources, name: made}, self.catalog.views)
-            with self._commit(f"source {name}", (catalog, catalog.compiled())) as commit:
+            program = catalog.with_source(self.program, made)
+            with self._commit(f"source {name}", (catalog, program)) as commit:
                 commit.set(*facts_of(made))
                 if retain:
                     for m in made.all_maps:
@@ -217,7 +216,7 @@ class Database(Writable):
         if made.retain:
             check_limits(made.name, made.limits, self.table(made.name), there=True)
         catalog = Catalog({**self.catalog.sources, made.name: made}, self.catalog.views)
-        with self._commit(f"source {made.name}", (catalog, self.compiler)) as commit:
+        with self._commit(f"source {made.name}", (catalog, self.program)) as commit:
             commit.set(*facts_of(made))
 
     def _check_name(self, name: str) -> None:
@@ -312,36 +311,37 @@ class Database(Writable):
             key=keys,
         )
         self._register(made)
+        compiler = known.catalog.compiler(known.program)
         try:
             if strategy == "auto":
-                compiler, kept, why = known.compiler.choose(name, term, keys, self._sampled())
+                program, kept, why = compiler.choose(name, term, keys, self._sampled())
             else:
-                compiler = known.compiler.asked_for(name, term, strategy, keys)
+                program = compiler.asked_for(name, term, strategy, keys)
                 kept, why = strategy, "as was asked for"
         except NotIncremental as e:
             raise placed(e, text, schemas) if language == "sql" else e from None
-        view, before = compiler.program.views[name], known.compiler.program
+        view, before = program.views[name], known.program
         made = replace(made, kept=kept, why=why, stored=view.stored, rules=RULES)
         catalog = Catalog(known.catalog.sources, {**known.catalog.views, name: made})
-        with self._commit(f"view {name}", (catalog, compiler)) as commit:
+        with self._commit(f"view {name}", (catalog, program)) as commit:
             commit.set(*facts_of(made))
-            for n, m in compiler.program.maps.items():
+            for n, m in program.maps.items():
                 if n not in before.maps:
                     commit.create(spec_of(m))
-            working = self._working(commit, compiler)
+            working = self._working(commit, program)
             with self._telling("writing"):
                 if strategy == "recompute":
                     self._recompute(working, view, catalog, made)
                 else:
                     fill = Backfill(
-                        compiler,
+                        program,
                         working,
                         self.session,
                         self.path,
                         self._small(),
                         self._gone(commit),
                     )
-                    fill.run(compiler.maps.created, set(before.strata))
+                    fill.run(before)
             self._add(commit, working)
 
     def _gone(self, commit: StoreCommit) -> list[str]:
@@ -366,12 +366,14 @@ class Database(Writable):
                 {n: v for n, v in self.catalog.views.items() if n != name},
             )
             sources = {m.name for s in rest.sources.values() if s.retain for m in s.all_maps}
-            compiler = None
             if name in self.catalog.views:
-                compiler = without(self.compiler, name, sources)
-            compiler = compiler or rest.compiled()
-            kept = compiler.program.maps
-            with self._commit(f"drop {name}", (rest, compiler)) as commit:
+                program = without(self.program, name, sources)
+            else:
+                source = self.catalog.sources[name]
+                maps = {m.name for m in source.all_maps}
+                program = without_source(self.program, set(source.relations), maps)
+            kept = program.maps
+            with self._commit(f"drop {name}", (rest, program)) as commit:
                 for fact in (f"source:{name}", f"view:{name}"):
                     if fact in commit.base.facts:
                         commit.set(fact, None)
@@ -398,12 +400,11 @@ class Database(Writable):
         self.verify()
 
     def _rebuild(self, note: str) -> None:
-        catalog = self.catalog.chosen_again(
+        catalog, program = self.catalog.chosen_again(
             lambda q, known: read_query(q, known, self.ask)[2], self._sampled()
         )
-        compiler = catalog.compiled()
         sources = {m.name for s in catalog.sources.values() for m in s.all_maps}
-        with self._commit(note, (catalog, compiler)) as commit:
+        with self._commit(note, (catalog, program)) as commit:
             if commit.base.facts.get(SETTINGS) != self.session.settings():
                 commit.set(SETTINGS, self.session.settings())
             for made in catalog.views.values():
@@ -411,17 +412,17 @@ class Database(Writable):
             for name in commit.base.maps:
                 if name not in sources:
                     commit.drop(name)
-            for name, m in compiler.program.maps.items():
+            for name, m in program.maps.items():
                 if name not in sources:
                     commit.create(spec_of(m))
-            working = self._working(commit, compiler)
+            working = self._working(commit, program)
             working.refs = {n: r for n, r in working.refs.items() if n in sources}
             with self._telling("writing"):
                 fill = Backfill(
-                    compiler, working, self.session, self.path, self._small(), self._gone(commit)
+                    program, working, self.session, self.path, self._small(), self._gone(commit)
                 )
-                fill.run(compiler.maps.created, set())
-                for name, view in compiler.program.views.items():
+                fill.run(catalog.of_sources())
+                for name, view in program.views.items():
                     if view.strategy == "recompute":
                         self._recompute(working, view, catalog, catalog.views[name])
             self._add(commit, working)
@@ -490,7 +491,7 @@ class Database(Writable):
             gone = self._ids.forgotten(writer.floor())
         note = {} if id is None else {"id": as_note(id)}
         with self._commit(APPLY, **note) as commit:
-            working = self._working(commit, self.compiler)
+            working = self._working(commit, self.program)
             ignored = self._carry(working, dict(staged))
             size = self._add(commit, working)
             for n, s in staged.items():
@@ -514,7 +515,7 @@ class Database(Writable):
             self._register(view)
         with self._telling("writing"):
             ignored = checked_change(self.catalog, self.path, staged, working)
-            increment = Increment(self.compiler, working, self.session, self.path, self._small())
+            increment = Increment(self.program, working, self.session, self.path, self._small())
             # Here a round costs little and terms of two changes cost most; on Spark a round is a job.
             total = sum(c.rows for c in staged.values())
             at_once = self.several == "at once" or (
@@ -522,7 +523,7 @@ class Database(Writable):
             )
             at_once = at_once and increment.possible_at_once(staged)
             increment.run(staged, in_sequence=not at_once)
-            for name, kept in self.compiler.program.views.items():
+            for name, kept in self.program.views.items():
                 if kept.strategy == "recompute":
                     self._recompute(working, kept, self.catalog, self.catalog.views[name])
         return ignored
@@ -535,19 +536,8 @@ class Database(Writable):
 
     def _recompute(self, working: Working, view: View, catalog: Catalog, made: ViewDef) -> None:
         """A view with the strategy `recompute`: its whole answer again, minus what it was."""
-        m = view.map
-        assert m is not None
-        compiler = catalog.compiled()
-        new = self._answer(working, compiler, catalog, made)
-        old = list(view_rows.scan(compiler.program, view, working, self.session.evaluate))
-        schema = view_rows.row_schema(view)
-        ones = pa.repeat(pa.scalar(1, pa.int64()), new.num_rows)
-        sides = [new.append_column(WEIGHT, ones).cast(schema)]
-        for t in old:
-            weights = pa.array(-np.asarray(column(t, WEIGHT)))
-            sides.append(t.set_column(len(schema) - 1, WEIGHT, weights))
-        change = consolidated(pa.concat_tables(sides)).rename_columns([*m.columns, "r0"])
-        merge(working, [], {m.name: [change]})
+        answer = Verifier(self).answer(working, catalog, made)
+        put_instead(working, view, answer, self.session.evaluate)
 
 
 def _check_text(name: Any, what: str) -> None:

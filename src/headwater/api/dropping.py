@@ -1,42 +1,46 @@
 """A program without one of its views: what the others need stays as it is, and the rest goes.
 
-What a view needs is what it is answered from, what keeps that up to date, and so on; equal maps are one. So taking a view
-away is to keep what the others reach, and the program is the one that compiling the others would give. Where that cannot
-be seen from the maps (counts of divisions by zero belong to no view, and maps of inputs that never change are filled by
-look-ups of their own) nothing is given, and the others are compiled again.
+What a view needs is what it is answered from, what keeps and checks that, and so on; equal maps are one. So taking a view
+away is to keep what the others reach.
 """
 
 from __future__ import annotations
 
-import re
-
 from headwater.plan.analysis import maps_of, strata_of
-from headwater.plan.compiler import Compiler
-from headwater.plan.program import Program
+from headwater.plan.program import Program, Stratum, View
 
 
-def without(compiler: Compiler, name: str, kept: set[str]) -> Compiler | None:
-    """The program without a view that no other reads, with the maps `kept`; None where it has to be compiled again."""
-    program = compiler.program
-    if program.checks or compiler.relations.static:
-        return None
-    views = {n: v for n, v in program.views.items() if n != name}
-    maps, strata = set(kept), set()
-    for view in views.values():
-        maps |= {m.name for m in maps_of(compiler, view)}
-        strata |= set(strata_of(compiler, view))
-    named = re.compile(rf"\b{re.escape(name)}\b")
-    if any(named.search(program.maps[m].note) for m in maps - kept):
-        return None  # another view has the same rows, and its maps are named by the one that goes
-    made = compiler.fork()
-    p = made.program
-    made.program = Program(
-        {n: m for n, m in p.maps.items() if n in maps},
-        {n: s for n, s in p.strata.items() if n in strata},
-        views,
-    )
-    for gone in p.strata.keys() - strata:
+def without(program: Program, name: str, kept: set[str]) -> Program:
+    """The program without a view that no other reads; the maps `kept`, of sources, stay."""
+    made = program.copy()
+    del made.views[name]
+    maps, strata = set(kept), set[str]()
+    for view in made.views.values():
+        strata |= set(strata_of(program, view))
+        maps |= {m.name for m in maps_of(program, view, every=True)}
+    answered: list[View | Stratum] = [*made.views.values(), *(program.strata[n] for n in strata)]
+    for check in {c for item in answered for c in item.checks}:
+        # A count of failures is kept as though it were a view of its own.
+        counted = View(check, program.views[name].type, "", None, program.checks[check])
+        strata |= set(strata_of(program, counted))
+        maps |= {m.name for m in maps_of(program, counted, every=True)}
+    made.maps = {n: m for n, m in made.maps.items() if n in maps}
+    made.kept = {n: k for n, k in made.kept.items() if n in maps}
+    made.checks = {n: m for n, m in made.checks.items() if n in maps}
+    for gone in made.strata.keys() - strata:
         made.relations.levels.pop(gone, None)
         made.relations.rows.pop(gone, None)
-    made.maps = compiler.maps.only(made.program, made.relations, maps)
+    made.strata = {n: s for n, s in made.strata.items() if n in strata}
+    return made
+
+
+def without_source(program: Program, relations: set[str], maps: set[str]) -> Program:
+    """The program without a source that no view reads: its relations, and the maps that hold its rows."""
+    made = program.copy()
+    for relation in relations:
+        made.relations.rows.pop(relation, None)
+        made.relations.levels.pop(relation, None)
+        made.relations.static.discard(relation)
+    made.maps = {n: m for n, m in made.maps.items() if n not in maps}
+    made.kept = {n: k for n, k in made.kept.items() if n not in maps}
     return made

@@ -146,7 +146,11 @@ def defined_anew(name: str, since: int, what: str) -> QueryError:
 
 
 def row_key(
-    program: Program, view: View, declared: Sequence[str], sources: Mapping[str, Sequence[str]]
+    program: Program,
+    view: View,
+    term: Term,
+    declared: Sequence[str],
+    sources: Mapping[str, Sequence[str]],
 ) -> list[str] | None:
     """The columns of a flat view that tell its rows apart, none where it has one row at most; None if that is not known.
 
@@ -161,7 +165,7 @@ def row_key(
         return [n for n in found if n is not None] if None not in found else None
     if view.stratum is not None:
         return _group_key(program.strata[view.stratum])
-    return _carried(view.term, sources)
+    return _carried(term, sources)
 
 
 def _group_key(stratum: Stratum) -> list[str] | None:

@@ -6,8 +6,8 @@ was dropped, and a reader goes on undisturbed while a writer commits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from headwater.api import feeds
-from headwater.api.catalog import DATABASE, Catalog, SourceDef, ViewDef, rounds_sums, text_of
+from headwater.api.catalog import DATABASE, Catalog, program_of
 from headwater.api.feeds import Held, Seen, Step, steps
-from headwater.calculus.check import type_of
-from headwater.calculus.terms import Box, Each, Node, Num, Record, Sng, Term, Var, relations
-from headwater.calculus.types import INT, MapType, RecordType
+from headwater.api.verify import READ_HERE, Verifier, source_view
+from headwater.calculus.terms import Term
 from headwater.engine import view_rows
 from headwater.engine.nested import rows as nested_rows
 from headwater.engine.nested.documents import (
@@ -35,15 +34,10 @@ from headwater.engine.rings import spec_of
 from headwater.engine.sample import Sampled
 from headwater.engine.spark.rounds import Cluster
 from headwater.engine.spark.session import Session, local_frame, telling
-from headwater.engine.verify.compare import differences, not_among
-from headwater.engine.verify.exactly import register
-from headwater.engine.verify.recompute import by_interpreter, by_spark
 from headwater.engine.working import Working
 from headwater.errors import (
     DamagedState,
-    EngineError,
     NotIncremental,
-    NotInterpretable,
     NotRetained,
     QueryError,
     StateError,
@@ -53,15 +47,10 @@ from headwater.errors import (
 from headwater.interop.arrow_types import arrow_type
 from headwater.io.values import one_value
 from headwater.language.comprehension import Query
-from headwater.language.sql import read_sql
-from headwater.language.sql.limiting import takes_some, unlimited
+from headwater.language.queries import read_query
 from headwater.language.sql.opaque import Ask
 from headwater.language.sql.places import placed
-from headwater.language.sql.rounding import PREFIX, without_rounding
-from headwater.language.sql.texts import check_query
-from headwater.plan.compiler import Compiler
-from headwater.plan.maps import key_fields
-from headwater.plan.program import WEIGHT, Part, View
+from headwater.plan.program import WEIGHT, Program, View
 from headwater.show.drawing import Explanation
 from headwater.show.explain import explain_can, explain_view
 from headwater.state.log import Version, path_of
@@ -69,8 +58,6 @@ from headwater.state.store import Snapshot, Store
 
 ASKED = "(the query)"
 """What a query is called that is only asked about."""
-READ_HERE = 1_000_000
-"""Views of so many entries are read in this process."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +66,7 @@ class Defined:
 
     version: int
     catalog: Catalog
-    compiler: Compiler
+    program: Program
     stale: bool
 
 
@@ -91,7 +78,7 @@ class Readable:
     session: Session
     ask: Ask
     _defined: Defined
-    _past: tuple[Catalog, Compiler] | None = None
+    _past: tuple[Catalog, Program] | None = None
     """The other program that was read last: versions in a row mostly have the same."""
 
     @property
@@ -105,9 +92,9 @@ class Readable:
         return self._defined.catalog
 
     @property
-    def compiler(self) -> Compiler:
+    def program(self) -> Program:
         """The program of its views."""
-        return self._defined.compiler
+        return self._defined.program
 
     @property
     def stale(self) -> bool:
@@ -128,9 +115,9 @@ class Readable:
             catalog = Catalog.read(snapshot.facts, snapshot.number)
             past = self._past
             if catalog == known.catalog:
-                past = catalog, known.compiler
+                past = catalog, known.program
             elif past is None or past[0] != catalog:
-                self._past = past = catalog, compiled(snapshot.version, catalog)
+                self._past = past = catalog, program_at(snapshot.version, catalog)
             found = Defined(snapshot.number, *past, not has_maps(snapshot.version, past[1]))
         if found.stale:
             raise stale_maps()
@@ -149,20 +136,20 @@ class Readable:
 
     def _reading(self, snapshot: Snapshot, at: Defined) -> Working:
         refs = {n: refs for n, (_, refs) in snapshot.version.maps.items()}
-        return Working(at.compiler.program.maps, refs, snapshot.runs)
+        return Working(at.program.maps, refs, snapshot.runs)
 
     def _sampled(self) -> Sampled:
         """What is known of the rows of sources now."""
         known = self._defined
         working = self._reading(self._snapshot(known.version), known)
-        return Sampled(known.compiler.program.maps.values(), working)
+        return Sampled(known.program.maps.values(), working)
 
     def _view_at(self, at: Defined, name: str, version: int) -> View:
-        found = at.compiler.program.views.get(at.catalog.named(name))
+        found = at.program.views.get(at.catalog.named(name))
         if found is None:
             raise UnknownName(
                 f"there is no view `{name}` at version {version}",
-                hint=f"views: {', '.join(at.compiler.program.views) or 'none'}",
+                hint=f"views: {', '.join(at.program.views) or 'none'}",
             )
         return found
 
@@ -171,7 +158,7 @@ class Readable:
         snapshot, at = self._at(version)
         working = self._reading(snapshot, at)
         view = self._as_view(at, name, snapshot.number)
-        tables = list(view_rows.scan(at.compiler.program, view, working, self.session.evaluate))
+        tables = list(view_rows.scan(at.program, view, working, self.session.evaluate))
         return pa.concat_tables([view_rows.row_schema(view).empty_table(), *tables])
 
     def _as_view(self, at: Defined, name: str, version: int) -> View:
@@ -244,10 +231,10 @@ class Readable:
         snapshot, at = self._at(version)
         view = self._as_view(at, name, snapshot.number)
         working = self._reading(snapshot, at)
-        maps = view.maps or [at.compiler.program.strata[view.stratum or ""].group]
+        maps = view.maps or [at.program.strata[view.stratum or ""].group]
         if sum(r.rows for m in maps for r in working.refs.get(m.name, ())) <= READ_HERE:
             return self._frame(view_rows.repeated(self.table(name, snapshot.number)))
-        return Cluster(working, self.session, self.path).frame(at.compiler.program, view)
+        return Cluster(working, self.session, self.path).frame(at.program, view)
 
     def _frame(self, table: pa.Table) -> DataFrame:
         session = self.session.user if self.session.same_zone else self.session.spark
@@ -274,7 +261,7 @@ class Readable:
         """How many rows of each view a version changed; only views that it added something to are looked at."""
         after, at = self._at(version)
         now = self._reading(after, at)
-        program, what = at.compiler.program, after.version.note.get("what", "")
+        program, what = at.program, after.version.note.get("what", "")
         new = {
             n
             for n, (_, refs) in after.version.maps.items()
@@ -300,10 +287,10 @@ class Readable:
         def see(version: int) -> Seen:
             snapshot, at = self._at(version)
             what, mine = snapshot.version.note.get("what", ""), at.catalog.named(name)
-            view = at.compiler.program.views.get(mine)
+            view = at.program.views.get(mine)
             if view is None:
                 return Seen(version, what, 0, None)
-            held = Held(at.compiler.program, view, self._reading(snapshot, at))
+            held = Held(at.program, view, self._reading(snapshot, at))
             return Seen(version, what, at.catalog.views[mine].created, held)
 
         return steps(name, see, since, last)
@@ -331,7 +318,7 @@ class Readable:
         view = self._view_at(at, name, at.version)
         keys = {n: s.parts[0].key for n, s in at.catalog.sources.items() if not s.nested}
         declared = at.catalog.views[view.name].key
-        key = feeds.row_key(at.compiler.program, view, declared, keys)
+        key = feeds.row_key(at.program, view, at.catalog.whole(view.name), declared, keys)
         return feeds.as_cdc(table, times, key)
 
     @property
@@ -353,9 +340,7 @@ class Readable:
         snapshot, at = self._at(version)
         view = self._view_at(at, name, snapshot.number)
         if view.parts:
-            step = Step(
-                snapshot.number, at.compiler.program, view, None, self._reading(snapshot, at)
-            )
+            step = Step(snapshot.number, at.program, view, None, self._reading(snapshot, at))
             return nested_rows.told(view, [m.rows for m in step.moved], step.version)
         table = self.table(name, snapshot.number)
         numbers = pa.repeat(pa.scalar(snapshot.number, pa.int64()), table.num_rows)
@@ -405,129 +390,18 @@ class Readable:
         Sums of doubles are compared with sums that are rounded once, as ours are. What is given back is said of views for
         which Spark's own answer is another one, because it rounds on the way, or has no room for a moment.
         """
-        name = None if name is None else self.catalog.named(name)
-        if name in self.catalog.sources:
-            raise UnknownName(
-                f"`{name}` is a source, and only views can be recomputed",
-                hint=f"views: {', '.join(self.catalog.views) or 'none'}",
-            )
-        self.session.refuse_other("verifying it")
-        remarks: dict[str, str] = {}
-        for n in [name] if name is not None else self.catalog.views:
-            found = view_rows.repeated(self.table(n, version))
-            spark = self._compared(n, version, found, exactly=False)
-            if not spark:
-                continue
-            problem = self._compared(n, version, found, exactly=True)
-            if problem:
-                raise StateError(
-                    f"the view `{n}` differs from its query at version {version or self.version}: {problem}",
-                    hint="this should never happen: keep the directory and report it",
-                )
-            remarks[n] = f"but for rounding on the way it is Spark's answer: {spark}"
-        return remarks
-
-    def _compared(self, name: str, version: int | None, found: pa.Table, exactly: bool) -> str:
-        """How an answer differs from Spark's, by its own sums or by exact ones, in words."""
-        snapshot, at = self._at(version)
-        view, working = at.catalog.views[at.catalog.named(name)], self._reading(snapshot, at)
-        row = view.type.key
-        assert isinstance(row, RecordType)
-        rounded = exactly and rounds_sums(at.compiler.program.views[view.name].term)
-        exactly = exactly and not rounded
-        try:
-            expected = self._answer(working, at.compiler, at.catalog, view, exactly)
-        except EngineError:
-            if not exactly:
-                raise
-            exactly, rounded = False, True  # Spark does not take the sums in other words
-            expected = self._answer(working, at.compiler, at.catalog, view)
-        problem = differences(found, expected, row, rounded)
-        under = at.catalog.views_under(view)
-        if not problem or not any(v.language == "sql" and takes_some(v.text) for v in under):
-            return problem
-        # A LIMIT leaves it open which rows there are.
-        text = unlimited(view.text)
-        if text is not None and not any(takes_some(v.text) for v in under if v is not view):
-            if found.num_rows != expected.num_rows:
-                return problem
-            rest = replace(view, text=text)
-            whole = self._answer(working, at.compiler, at.catalog, rest, exactly)
-            return not_among(found, whole, row, rounded)
-        try:
-            return differences(found, self._by_definition(working, at, view), row, rounded)
-        except NotInterpretable:
-            return problem
-
-    def _by_definition(self, working: Working, at: Defined, view: ViewDef) -> pa.Table:
-        term = at.compiler.program.views[view.name].term
-        types = {r.name: r.type for r in relations(term) if isinstance(r.type, MapType)}
-        tables = {n: view_rows.repeated(self._rows(working, at.catalog, n)) for n in types}
-        return by_interpreter(term, tables, types)
+        return Verifier(self).verify(name, version)
 
     def recomputed(self, name: str, version: int | None = None) -> pa.Table:
         """The answer of a view's query over the retained inputs, computed anew."""
-        snapshot, at = self._at(version)
-        view = at.catalog.views.get(at.catalog.named(name))
-        if view is None:
-            raise self._unknown(name)
-        return self._answer(self._reading(snapshot, at), at.compiler, at.catalog, view)
-
-    def _answer(
-        self,
-        working: Working,
-        compiler: Compiler,
-        catalog: Catalog,
-        view: ViewDef,
-        exactly: bool = False,
-    ) -> pa.Table:
-        term = compiler.program.views[view.name].term
-        types = {r.name: r.type for r in relations(term) if isinstance(r.type, MapType)}
-        for name in types:
-            if not catalog.sources[name].retain:
-                raise NotRetained(
-                    f"`{name}` keeps no copy of its rows, so `{view.name}` cannot be recomputed",
-                    hint="declare it without retain=False",
-                )
-        read_by = catalog.views_under(view)
-        if any(v.language != "sql" for v in read_by):
-            tables = {n: view_rows.repeated(self._rows(working, catalog, n)) for n in types}
-            return by_interpreter(term, tables, types)
-        schemas = catalog.schemas()
-        for v in read_by:  # what is stored goes to Spark by the same rules as what is defined
-            check_query(v.text)
-            read_sql(v.text, {n: t for n, t in schemas.items() if n != v.name}, self.ask)
-        texts, columns = {v.name: v.text for v in read_by}, None
-        if exactly:
-            for v in read_by:
-                known = {n: t for n, t in schemas.items() if n != v.name}
-                texts[v.name], aggregates = without_rounding(v.text, known, self.ask)
-                register(self.session.spark, PREFIX, aggregates)
-            columns = {v.name: [n for n, _ in key_fields(v.type)] for v in read_by}
-        names = {r.name for v in texts for r in relations(compiler.program.views[v].term)}
-        frames = {n: self._rows_frame(working, catalog, n) for n in names}
-        return by_spark(self.session, texts, frames, view.name, columns)
-
-    def _rows(self, working: Working, catalog: Catalog, name: str) -> pa.Table:
-        view = source_view(catalog.sources[name])
-        tables = list(view_rows.scan(self.compiler.program, view, working, self.session.evaluate))
-        return pa.concat_tables([view_rows.row_schema(view).empty_table(), *tables])
-
-    def _rows_frame(self, working: Working, catalog: Catalog, name: str) -> Callable[[], DataFrame]:
-        view = source_view(catalog.sources[name])
-        if sum(r.rows for m in view.maps for r in working.now(m.name).refs) <= READ_HERE:
-            return lambda: self.session.frame(
-                view_rows.repeated(self._rows(working, catalog, name))
-            )
-        cluster = Cluster(working, self.session, self.path)
-        return lambda: cluster.frame(self.compiler.program, view, ours=True)
+        return Verifier(self).recomputed(name, version)
 
     def explain(self, name: str) -> Explanation:
         """How a view is kept: its strata, maps, statements, and why."""
         known = self._defined
         view = self._view_at(known, name, known.version)
         made = known.catalog.views[view.name]
-        return explain_view(known.compiler, view, made.strategy, made.why)
+        return explain_view(known.program, view, made.strategy, made.why)
 
     def can(self, query: str | Query | Term) -> str:
         """What would be kept for a query, and what a change would cost; nothing is defined. Or why it cannot be."""
@@ -535,65 +409,32 @@ class Readable:
         schemas = known.catalog.schemas()
         text, language, term = read_query(query, schemas, self.ask)
         try:
-            compiler, kept, why = known.compiler.choose(ASKED, term, data=self._sampled())
+            compiler = known.catalog.compiler(known.program)
+            program, kept, why = compiler.choose(ASKED, term, data=self._sampled())
         except NotIncremental as e:
             raise placed(e, text, schemas) if language == "sql" else e from None
-        return explain_can(known.compiler, compiler, ASKED, kept, why)
+        return explain_can(known.program, program, ASKED, kept, why)
 
 
-def read_query(query: str | Query | Term, schemas: Any, ask: Ask) -> tuple[str, str, Term]:
-    """A query as its text, its language and its term."""
-    if isinstance(query, str):
-        return query, "sql", read_sql(query, schemas, ask)
-    if not isinstance(query, (Query, Node)):
-        raise QueryError(
-            f"the query is of type {type(query).__name__}",
-            hint="give SQL, a function with @headwater.query, or a term",
-        )
-    term = rows_with_values(query.read(schemas) if isinstance(query, Query) else query)
-    return text_of(term), "term", term
-
-
-def rows_with_values(term: Term) -> Term:
-    """A map from keys to bags (value nesting) as rows of a key and its bag: the keys whose bags are not empty."""
-    t = type_of(term)
-    if not (isinstance(t, MapType) and isinstance(t.value, MapType)):
-        return term
-    k, v = Var("k", t.key), Var("v", t.value)
-    return Each(k, v, term, Sng(Record((("key", k), ("values", Box(v)))), Num(1, INT)))
-
-
-def has_maps(version: Version, compiler: Compiler) -> bool:
+def has_maps(version: Version, program: Program) -> bool:
     """Whether a version has the maps that its views are kept in now."""
-    return compiler.program.maps.keys() <= version.maps.keys()
+    return program.maps.keys() <= version.maps.keys()
 
 
-def compiled(version: Version, catalog: Catalog) -> Compiler:
+def program_at(version: Version, catalog: Catalog) -> Program:
     """The program of a version's views; `DamagedState` where the maps of the version are not what it reads."""
-    compiler = catalog.compiled(version.number)
-    for name, m in compiler.program.maps.items():
+    program = program_of(version, catalog)
+    for name, m in program.maps.items():
         if name in version.maps and version.maps[name][0] != spec_of(m):
             raise DamagedState(
                 path_of(version.number), f"the map `{name}` has other columns than its views need"
             )
-    return compiler
+    return program
 
 
 def stale_maps() -> StateError:
-    """What is said where it has not."""
+    """The error of a database, written before programs were stored, whose views are kept in other maps now."""
     return StateError(
         "this version of Headwater keeps other maps for the views of this database",
         hint="call rebuild() to compute them from the sources",
     )
-
-
-def source_view(source: SourceDef) -> View:
-    """A source seen as a view of its rows."""
-    m = source.maps[source.name]
-    if not source.nested:
-        return View(source.name, m.term, source.row, "source", None, m)
-    parts = tuple(
-        Part(p.path, source.maps[p.name], p.row.fields, p.owner, p.shape, p.element, p.above)
-        for p in source.parts
-    )
-    return View(source.name, m.term, source.row, "source", None, None, parts)

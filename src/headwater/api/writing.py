@@ -22,9 +22,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from headwater.api.catalog import DATABASE, KEEP, SETTINGS, Catalog, read_facts, well_defined
+from headwater.api.catalog import (
+    DATABASE,
+    KEEP,
+    SETTINGS,
+    Catalog,
+    read_facts,
+    set_program,
+    well_defined,
+)
 from headwater.api.ids import TextIds
-from headwater.api.versions import Defined, Readable, compiled, has_maps, stale_maps
+from headwater.api.versions import Defined, Readable, has_maps, program_at, stale_maps
 from headwater.engine.spark.session import Session, telling
 from headwater.engine.working import Working
 from headwater.errors import (
@@ -34,7 +42,7 @@ from headwater.errors import (
     SettingsDiffer,
     StateError,
 )
-from headwater.plan.compiler import Compiler
+from headwater.plan.program import Program
 from headwater.state import directory
 from headwater.state.collection import Keep
 from headwater.state.integrity import Disk, Report
@@ -73,8 +81,8 @@ class Writable(Readable):
     def _load(self, version: Version) -> None:
         """Takes a version with its catalog and program, all at once."""
         catalog, settings = read_facts(version)
-        compiler = compiled(version, catalog)
-        stale = not has_maps(version, compiler)
+        program = program_at(version, catalog)
+        stale = not has_maps(version, program)
         if settings is not None:
             self.session.adopt(settings)
         facts = version.facts
@@ -84,7 +92,7 @@ class Writable(Readable):
         self._specs = {}
         self.store.runs.hold(version.files)
         self._defined, self._ids, self._doubt = (
-            Defined(version.number, catalog, compiler, stale),
+            Defined(version.number, catalog, program, stale),
             ids,
             False,
         )
@@ -191,7 +199,7 @@ class Writable(Readable):
     def _commit(
         self,
         note: str,
-        becomes: tuple[Catalog, Compiler] | None = None,
+        becomes: tuple[Catalog, Program] | None = None,
         **more: Any,
     ) -> Iterator[StoreCommit]:
         """A commit by what is known now, and what is known after it: another catalog and program, where it makes them."""
@@ -204,8 +212,10 @@ class Writable(Readable):
                 f"the newest version is {commit.base.number}, and this change was made for {planned.version}",
                 hint="nothing was committed; do the same again",
             )
-        catalog, compiler = becomes or (planned.catalog, planned.compiler)
+        catalog, program = becomes or (planned.catalog, planned.program)
         self._set_first_facts(commit)
+        if not planned.stale or becomes is not None:
+            set_program(commit, program, planned.program)
         try:
             yield commit
             with self._telling("writing"):
@@ -221,7 +231,7 @@ class Writable(Readable):
         if becomes is not None:
             self._specs = {}
         stale = planned.stale and becomes is None
-        self._defined = Defined(made.number, catalog, compiler, stale)
+        self._defined = Defined(made.number, catalog, program, stale)
 
     def _set_first_facts(self, commit: StoreCommit) -> None:
         """What every database has from its first commit on."""
@@ -235,13 +245,11 @@ class Writable(Readable):
         if DATABASE not in known:
             commit.set(DATABASE, uuid.uuid4().hex)
 
-    def _working(self, commit: StoreCommit, compiler: Compiler) -> Working:
+    def _working(self, commit: StoreCommit, program: Program) -> Working:
         refs = {n: refs for n, (_, refs) in commit.base.maps.items()}
-        rows = compiler.relations.rows
+        rows = program.relations.rows
         generation = commit.generation()
-        return Working(
-            compiler.program.maps, refs, commit.runs, generation, rows=rows, specs=self._specs
-        )
+        return Working(program.maps, refs, commit.runs, generation, rows=rows, specs=self._specs)
 
     def _add(self, commit: StoreCommit, working: Working) -> int:
         """Everything that was made, to be committed; how many bytes it has."""

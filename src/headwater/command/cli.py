@@ -27,7 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.api.database import Database, open_database
-from headwater.api.versions import READ_HERE, source_view
+from headwater.api.verify import READ_HERE, source_view
 from headwater.command import demo
 from headwater.engine.spark.session import quiet_session
 from headwater.engine.view_rows import repeated
@@ -166,8 +166,8 @@ def _changes(options: argparse.Namespace, paint: Paint) -> None:
 
 def _key(db: Database, name: str) -> list[str]:
     """The columns that name a view's groups, so that old and new rows of a group stand together."""
-    view = db.compiler.program.views[db.catalog.named(name)]
-    stratum = db.compiler.program.strata.get(view.stratum or "")
+    view = db.program.views[db.catalog.named(name)]
+    stratum = db.program.strata.get(view.stratum or "")
     if stratum is None:
         return []
     return [n for n, c in stratum.row if c.reads and {*c.reads} <= {*stratum.group.columns}]
@@ -236,12 +236,12 @@ def _status(options: argparse.Namespace, paint: Paint) -> None:
     )
 
     used: dict[str, list[str]] = {}
-    for view in db.compiler.program.views.values():
-        for m in maps_of(db.compiler, view):
+    for view in db.program.views.values():
+        for m in maps_of(db.program, view):
             used.setdefault(m.name, []).append(view.name)
     maps = []
     for name, (_, refs) in sorted(snapshot.version.maps.items()):
-        known = db.compiler.program.maps.get(name)  # one that no view needs any more may be left
+        known = db.program.maps.get(name)  # one that no view needs any more may be left
         rows, total = sum(r.rows for r in refs), sum(r.size for r in refs)
         by = ", ".join(used.get(name, [])) or "-"
         maps.append(
@@ -292,8 +292,8 @@ def _rows(db: Database, name: str) -> str:
     source = db.catalog.sources.get(name)
     if source is not None and not source.retain:
         return "-"
-    view = source_view(source) if source is not None else db.compiler.program.views[name]
-    read = view.maps[0] if view.maps else db.compiler.program.strata[view.stratum or ""].group
+    view = source_view(source) if source is not None else db.program.views[name]
+    read = view.maps[0] if view.maps else db.program.strata[view.stratum or ""].group
     entries = sum(r.rows for r in db.store.at(db.version).version.maps[read.name][1])
     if entries > READ_HERE:
         return f"~{entries:,}"

@@ -6,20 +6,18 @@ the others are looked up, and maps come after those that they look up. So there 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from pathlib import Path
 
 import pyarrow as pa
 
-from headwater.engine import view_rows
 from headwater.engine.change import Change
 from headwater.engine.here.answers import keep_answers, merge, nothing, passed_on, signed
-from headwater.engine.increment import Increment
+from headwater.engine.increment import Increment, answered_rows
 from headwater.engine.spark.session import Session
 from headwater.engine.working import Working
 from headwater.errors import NotRetained
-from headwater.plan.compiler import Compiler
-from headwater.plan.program import Map, Stratum, View
+from headwater.plan.program import Map, Program, Stratum
 from headwater.state.arrangement import Touched
 from headwater.state.run import LEAST, MOST
 
@@ -29,7 +27,7 @@ class Backfill:
 
     def __init__(
         self,
-        compiler: Compiler,
+        program: Program,
         working: Working,
         session: Session,
         root: Path,
@@ -38,20 +36,20 @@ class Backfill:
     ):
         """`gone` are the sources that have had rows and keep none."""
         self.gone = gone
-        self.compiler, self.working, self.session = compiler, working, session
-        self.increment = Increment(compiler, working, session, root, small)
+        self.program, self.working, self.session = program, working, session
+        self.increment = Increment(program, working, session, root, small)
         self.new: set[str] = set()
         self.sources = {
-            m.reads[0]: m for m in compiler.program.maps.values() if m.fields and len(m.reads) == 1
+            m.reads[0]: m for m in program.maps.values() if m.fields and len(m.reads) == 1
         }
 
-    def run(self, created: Iterable[Map], known: set[str]) -> None:
-        """Fills maps in the order given; `known` are the strata that were there before."""
-        created = list(created)
+    def run(self, before: Program) -> None:
+        """Fills the maps that the program before had not, in the order of the program."""
+        created = [self.program.maps[n] for n in self.program.kept if n not in before.maps]
         self.new = new = {m.name for m in created}
-        strata = self.compiler.program.strata.values()
+        strata = self.program.strata.values()
         self.working.reads_new = True
-        waiting = [s for s in strata if s.name not in known]
+        waiting = [s for s in strata if s.name not in before.strata]
         # Bags of different values pass on to their group, which must know its rows by then: one round for both.
         bags = {d.map.name: s.group.name for s in strata for d in s.distinct}
         together: dict[str, list[Map]] = {}
@@ -70,7 +68,7 @@ class Backfill:
         self.increment.check()
 
     def _fill(self, maps: list[Map]) -> None:
-        statements = [s for m in maps for s in self.compiler.maps.filling(m)]
+        statements = [s for m in maps for s in self.program.kept[m.name].filling]
         drivers = {s.drives for s in statements}
         self.increment.changes = {n: c for n in drivers if (c := self._whole(n)).rows}
         self.increment.execute([s for s in statements if s.drives in self.increment.changes])
@@ -79,7 +77,7 @@ class Backfill:
     def _pass_on(self, group: Map, new: set[str]) -> None:
         """What bags of different values that were there before say to a group that is new."""
         done: set[str] = set()
-        for s in self.compiler.program.strata.values():
+        for s in self.program.strata.values():
             for d in s.distinct:
                 if s.group == group and d.map.name not in new and d.column not in done:
                     done.add(d.column)
@@ -102,8 +100,8 @@ class Backfill:
 
     def _whole(self, relation: str) -> Change:
         """All rows of a relation."""
-        if relation in self.compiler.program.strata:
-            return self._answered(self.compiler.program.strata[relation])
+        if relation in self.program.strata:
+            return self._answered(self.program.strata[relation])
         m = self.sources.get(relation)
         if m is None and relation not in self.gone:
             return Change()
@@ -116,10 +114,5 @@ class Backfill:
         return Change(ranges=((m.name, LEAST, MOST),), rows=rows)
 
     def _answered(self, s: Stratum) -> Change:
-        view = View(s.name, s.term, s.type, "", s.name, None)
-        found = list(
-            view_rows.scan(self.compiler.program, view, self.working, self.session.evaluate)
-        )
-        if not found:
-            return Change()
-        return Change.of(pa.concat_tables(found))
+        found = answered_rows(self.program, s, self.working, self.session.evaluate)
+        return Change.of(pa.concat_tables(found)) if found else Change()

@@ -21,23 +21,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.calculus.types import RecordType
+from headwater.engine import view_rows
 from headwater.engine.change import Change, schema_of
 from headwater.engine.here.answers import components, different, keep_answers, merge, read_for, rows
-from headwater.engine.here.statements import changes_of, run
+from headwater.engine.here.statements import Scalars, changes_of, run
 from headwater.engine.slices import whole
 from headwater.engine.spark.rounds import Cluster
 from headwater.engine.spark.session import Session
 from headwater.engine.working import Working
 from headwater.errors import EngineError
-from headwater.plan.compiler import Compiler
 from headwater.plan.failures import CASTS, DIVIDES, EMPTY
-from headwater.plan.program import WEIGHT, Map, Program, Statement, Stratum
+from headwater.plan.program import WEIGHT, Map, Program, Statement, Stratum, View
 from headwater.plan.together import singles
 from headwater.state.arrangement import TooMany
-
-MOST_AT_ONCE = 3
-"""Above so many changed relations in a map they are taken one after another."""
-
 
 FAILED = {
     DIVIDES: (
@@ -73,19 +69,33 @@ def product_of(changes: Sequence[pa.Table], row: RecordType) -> pa.Table:
     return pa.concat_tables(sides)
 
 
+def answered_rows(
+    program: Program, s: Stratum, working: Working, scalars: Scalars
+) -> list[pa.Table]:
+    """All rows of an answer, with weights."""
+    view = View(s.name, s.type, "", s.name, None)
+    return list(view_rows.scan(program, view, working, scalars))
+
+
+def _weighed(table: pa.Table, weight: int) -> pa.Table:
+    """Rows with another weight."""
+    place = table.schema.get_field_index(WEIGHT)
+    return table.set_column(place, WEIGHT, pa.repeat(pa.scalar(weight, pa.int64()), table.num_rows))
+
+
 class Increment:
     """The changes of some relations, carried through the maps of a program."""
 
     def __init__(
-        self, compiler: Compiler, working: Working, session: Session, root: Path, small: int
+        self, program: Program, working: Working, session: Session, root: Path, small: int
     ):
-        self.compiler, self.program = compiler, compiler.program
+        self.program = program
         self.working, self.session, self.root, self.small = working, session, root, small
         self.cluster = Cluster(working, session, root)
         self.touched: dict[str, list[pa.Table]] = {}
         self.changes: dict[str, Change] = {}
         self.later: dict[str, list[pa.Table]] = {}
-        self.looked_up = compiler.maps.looked_up()
+        self.looked_up = program.looked_up()
         self.answered = answered(self.program)
         self.read = {r for m in self.program.maps.values() for r in m.reads}
         self.strata: dict[str, list[Stratum]] = {}
@@ -99,7 +109,7 @@ class Increment:
         self.changes = {n: c for n, c in changes.items() if c.rows}
         maps = self.program.maps.values()
         for level in sorted({m.level for m in maps}):
-            changed = [n for n in self.changes if self.compiler.relations.levels.get(n, 0) == level]
+            changed = [n for n in self.changes if self.program.relations.levels.get(n, 0) == level]
             if in_sequence:
                 self.working.reads_new = True
                 single = self._single(changed)
@@ -125,8 +135,8 @@ class Increment:
         """Whether the maps that are kept are enough for all product-rule terms of a change to sources."""
         reached = self._reached(set(changed))
         for m in self.program.maps.values():
-            names = reached & set(m.reads)
-            if len(names) > MOST_AT_ONCE or self.compiler.maps.at_once(m, names) is None:
+            kept = self.program.kept.get(m.name)
+            if kept is not None and kept.at_once is None and len(reached.intersection(m.reads)) > 1:
                 return False
         return True
 
@@ -142,14 +152,8 @@ class Increment:
 
     def round(self, maps: Iterable[Map], changed: Iterable[str]) -> None:
         """The statements of some changes, all reading the same maps, and then the merges."""
-        names = set(changed)
-        statements = [
-            s
-            for m in maps
-            for s in self.compiler.maps.statements(m, names & set(m.reads))
-            if all(n in self.changes for n in s.needs)
-        ]
-        self.execute(statements)
+        names = set(changed).intersection(self.changes)
+        self.execute([s for m in maps for s in self.program.statements(m, names)])
 
     def _single(self, changed: Iterable[str]) -> set[str]:
         """The changed relations of one row that all maps can take together; none if there is only one."""
@@ -158,9 +162,14 @@ class Increment:
             before = set(names)
             for m in self.program.maps.values():
                 mine = names.intersection(m.reads)
-                if len(mine) > 1 and self.compiler.maps.together(m, mine) is None:
+                if len(mine) > 1 and not mine <= self._multiplied(m):
                     names -= mine
         return names if len(names) > 1 else set()
+
+    def _multiplied(self, m: Map) -> set[str]:
+        """The relations of one row that a map can take together."""
+        kept = self.program.kept.get(m.name)
+        return {n for p in (kept and kept.products) or () for n in p.factors}
 
     def round_together(self, maps: Iterable[Map], single: set[str]) -> None:
         """The statements of relations of one row each, in one round: none looks up what another changes."""
@@ -168,17 +177,26 @@ class Increment:
         for m in maps:
             mine = single.intersection(m.reads)
             if len(mine) < 2:
-                statements.extend(self.compiler.maps.statements(m, mine))
+                statements.extend(self.program.statements(m, mine))
                 continue
-            made = self.compiler.maps.together(m, mine)
-            assert made is not None, m.name
-            for t in made:
-                change = product_of([self._table(n) for n in t.factors], t.row)
+            for p in self.program.kept[m.name].products or ():
+                if mine.isdisjoint(p.factors):
+                    continue
+                change = product_of([self._sides(n) for n in p.factors], p.row)
                 if change.num_rows:
-                    statements.append(t.statement)
-                    self.changes[t.statement.drives] = Change.of(change)
-                    self.working.rows = {**self.working.rows, t.statement.drives: t.row}
+                    statements.append(p.statement)
+                    self.changes[p.statement.drives] = Change.of(change)
+                    self.working.rows = {**self.working.rows, p.statement.drives: p.row}
         self.execute(statements)
+
+    def _sides(self, relation: str) -> pa.Table:
+        """The row of a relation before, with weight -1, and after, with weight 1; both are the same if it did not change."""
+        if relation in self.changes:
+            return self._table(relation)
+        s = self.program.strata[relation]
+        found = answered_rows(self.program, s, self.working, self.session.evaluate)
+        gone = [_weighed(t, -1) for t in found]
+        return pa.concat_tables([schema_of(s.type).empty_table(), *gone, *found])
 
     def _table(self, relation: str) -> pa.Table:
         return whole(self.changes[relation], self.root, self.working)
@@ -229,6 +247,9 @@ class Increment:
 
     def _arrange(self, s: Statement) -> None:
         for c in s.changes:
+            if c.drives not in self.changes:  # looked up in its new version, which is the old one
+                self.working.arrange_nothing(c.target)
+                continue
             table = whole(self.changes[c.drives], self.root, self.working)
             emitted = run(c, table, self.working, self.session.evaluate)
             self.working.arrange(c.target, changes_of(c.target, emitted))

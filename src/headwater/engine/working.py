@@ -134,6 +134,11 @@ class Working:
         entries, _ = Arrangement(spec, (), self.runs).merge(table, blind=True)
         self.arrange_entries(target.name, spec, entries)
 
+    def arrange_nothing(self, target: Map) -> None:
+        """The change of what did not change, unless it is arranged already."""
+        if target.name not in self.changes:
+            self.changes[target.name] = Arrangement(spec_of(target), [], self.runs)
+
     def arrange_entries(self, name: str, spec: MapSpec, entries: pa.Table) -> None:
         """Sorted entries as something to look up."""
         refs = [self.runs.keep(entries, (0, 0))] if entries.num_rows else []

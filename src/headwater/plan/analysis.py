@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from headwater.plan.compiler import Compiler
-from headwater.plan.program import ENDS, Lookup, Map, Stratum, View
+from collections.abc import Iterable, Iterator
+
+from headwater.plan.program import ENDS, Lookup, Map, Program, Statement, Stratum, View
 
 COSTS = {
     "change": "in proportion to the change: look-ups by key, and ends or stretches of groups in order",
@@ -14,22 +15,18 @@ COSTS = {
 """What a changed row makes one look at, the dearest last."""
 
 
-def cost_class(compiler: Compiler, name: str) -> str:
+def cost_class(program: Program, name: str) -> str:
     """The dearest thing that a changed row does to a view, one of `COSTS`."""
-    program = compiler.program
     view = program.views[name]
     if view.strategy == "recompute":
         return "all"
     found = {"change"}
-    maps = maps_of(compiler, view)
-    for m in maps:
-        for relation in m.reads:
-            for statement in compiler.maps.statements(m, {relation}):
-                for step in statement.steps:
-                    if isinstance(step, Lookup) and step.version != "change" and not step.keys:
-                        # A map without a key has one entry: to read it is no scan.
-                        found.add("scan" if program.maps[step.into].key else "change")
-    found |= {_stratum_class(program.strata[n]) for n in strata_of(compiler, view)}
+    for _, statement in changes_of(program, maps_of(program, view)):
+        for step in statement.steps:
+            if isinstance(step, Lookup) and step.version != "change" and not step.keys:
+                # A map without a key has one entry: to read it is no scan.
+                found.add("scan" if program.maps[step.into].key else "change")
+    found |= {_stratum_class(program.strata[n]) for n in strata_of(program, view)}
     return max(found, key=list(COSTS).index)
 
 
@@ -42,26 +39,36 @@ def _stratum_class(stratum: Stratum) -> str:
     return "change"
 
 
-def maps_of(compiler: Compiler, view: View) -> list[Map]:
-    """All maps that a view needs, those it is answered from first."""
-    program = compiler.program
+def changes_of(program: Program, maps: Iterable[Map]) -> Iterator[tuple[str, Statement]]:
+    """The statements of single changes of some maps, each with the relation that changes."""
+    for m in maps:
+        if m.name in program.kept:
+            for relation, statements in program.kept[m.name].changes.items():
+                yield from ((relation, s) for s in statements)
+
+
+def maps_of(program: Program, view: View, every: bool = False) -> list[Map]:
+    """All maps that single changes of a view need, those it is answered from first; with `every`, all that it needs."""
     roots = view.maps
-    for name in strata_of(compiler, view):
+    for name in strata_of(program, view):
         roots += program.strata[name].maps
     found: dict[str, Map] = {}
     while roots:
         m = roots.pop(0)
         if m.name not in found:
             found[m.name] = m
-            for relation in m.reads:
-                for s in compiler.maps.statements(m, {relation}):
-                    roots += [program.maps[n] for n in sorted(s.reads)]
+            kept = program.kept.get(m.name)
+            names = set[str]()
+            if kept is not None and every:
+                names = kept.reads
+            elif kept is not None:
+                names = {n for found in kept.changes.values() for s in found for n in s.reads}
+            roots += [program.maps[n] for n in sorted(names)]
     return list(found.values())
 
 
-def strata_of(compiler: Compiler, view: View) -> list[str]:
+def strata_of(program: Program, view: View) -> list[str]:
     """The strata that a view is answered from, lowest first."""
-    program = compiler.program
     names = [view.stratum] if view.stratum else []
     names += [r for m in view.maps for r in m.reads if r in program.strata]
     found: dict[str, None] = {}

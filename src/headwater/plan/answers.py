@@ -438,7 +438,7 @@ class Answering:
             weight = self._scalar(_number(w))
         made = Stratum(
             self.name,
-            self.term,
+            show(self.term),
             row_type,
             group,
             tuple(self.distinct),
@@ -479,7 +479,7 @@ class Answering:
         by, name = made.group.lookup, f"a{digest(self.name)}"
         note = "last answers"
         ring = (("r0", INT),)
-        kept = Map(name, self.term, key, ring, by, by, level=made.group.level, note=note)
+        kept = Map(name, show(self.term), key, ring, by, by, level=made.group.level, note=note)
         self.compiler.program.maps[name] = kept
         return kept
 

@@ -18,6 +18,7 @@ from math import inf, prod
 from typing import Protocol
 
 from headwater.calculus.terms import Call, Field, Pred, Rel, Sng, Term, Var, subterms, variables
+from headwater.plan.maps import term_of
 from headwater.plan.program import Lookup, Map, Program, Statement
 from headwater.rules.monomial import Monomial, summands
 from headwater.rules.rows import cells
@@ -73,15 +74,15 @@ class Work:
                 total += rows
                 if step.version != "change":
                     m = program.maps[step.into]
-                    found = self._found(m)
+                    found = self._found(program, m)
                     rows = rows + _more(program, m) if found is None else rows * found
         return total + rows
 
-    def _found(self, m: Map) -> float | None:
+    def _found(self, program: Program, m: Map) -> float | None:
         """How many entries a look-up finds on average, by the data; None if that is not known."""
         if self.data is None:
             return None
-        found = [_found(self.data, m, n) for _, n in summands(m.term)]
+        found = [_found(self.data, m, n) for _, n in summands(term_of(program, m))]
         return sum(f for f in found if f is not None) if None not in found else None
 
 

@@ -8,7 +8,7 @@ own beside it: in order for min and max, by value for the DISTINCT forms.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from headwater.calculus.check import type_of
@@ -39,12 +39,12 @@ from headwater.plan.choose import MOST_STATEMENTS, Data, TooMuchWork, Work
 from headwater.plan.disjunctions import joins
 from headwater.plan.equal_maps import canonical, digest
 from headwater.plan.failures import KINDS, failing, forgiving, hides, is_risky, lenient, may_fail
-from headwater.plan.maps import Relations, key_fields
+from headwater.plan.maps import key_fields
 from headwater.plan.nested.groups import groups_again
-from headwater.plan.nested.opening import as_lists, builds_bags, opened, retyped, without_order
+from headwater.plan.nested.opening import builds_bags, opened, retyped, without_order
 from headwater.plan.nested.ownership import Owned
 from headwater.plan.nested.views import nested_parts
-from headwater.plan.program import Map, Program, View
+from headwater.plan.program import Map, Program, Relations, View
 from headwater.plan.statements import RULES, Materializer
 from headwater.plan.subqueries.cut import Subqueries
 from headwater.plan.unions import unions_named
@@ -59,43 +59,40 @@ STRATEGIES = ("auto", "recursive", "first-order", "recompute")
 
 
 class Compiler:
-    """Views of one database into one program; equal maps and strata are shared."""
+    """Adds views to a program; equal maps and strata are shared.
+
+    `inputs` says what inputs with arrays are compiled as: a nested source is a query over its flat parts. `whole` gives
+    the term of a view that is there already, over sources alone.
+    """
 
     def __init__(
         self,
-        sources: Mapping[str, RecordType],
-        static: Iterable[str] = (),
-        inputs: Mapping[Rel, Term] | None = None,
+        program: Program,
+        inputs: Mapping[Rel, Term],
         owned: Owned | None = None,
+        whole: Callable[[str], Term] | None = None,
     ):
-        self.program = Program()
+        self.program, self.inputs, self.whole = program, dict(inputs), whole
         self.stored: bool | None = False
-        self.inputs = dict(
-            {Rel(n, bag(t)): Rel(n, bag(as_lists(t))) for n, t in sources.items() if has_box(t)}
-            if inputs is None
-            else inputs
-        )
-        """What inputs with arrays are compiled as: a nested source is a query over its flat parts."""
-        self.relations = Relations(dict(sources), {n: 0 for n in sources}, set(static))
-        self.maps = Materializer(self.program, self.relations)
+        self.checks: list[str] = []
+        """The counts of failures that what is planned now asks for."""
+        self.maps = Materializer(program)
         self.subqueries = Subqueries(self._relation, owned)
+
+    @property
+    def relations(self) -> Relations:
+        """What is known of relations."""
+        return self.program.relations
 
     def fork(self) -> Compiler:
         """A copy to try something on."""
-        made = Compiler(
-            self.relations.rows, self.relations.static, self.inputs, self.subqueries.owned
-        )
-        p, r = self.program, self.relations
-        made.program = Program(dict(p.maps), dict(p.strata), dict(p.views), dict(p.checks))
-        made.relations = Relations(dict(r.rows), dict(r.levels), set(r.static))
-        made.maps = self.maps.copy(made.program, made.relations)
-        return made
+        return Compiler(self.program.copy(), self.inputs, self.subqueries.owned, self.whole)
 
     @with_room
     def choose(
         self, name: str, term: Term, key: Sequence[str] = (), data: Data | None = None
-    ) -> tuple[Compiler, str, str]:
-        """A copy with a view added by the strategy with less work, which it is, and why."""
+    ) -> tuple[Program, str, str]:
+        """The program with a view added by the strategy with less work, which it is, and why."""
         first, most = self._trial(name, term, "first-order", key, Work(data=data))
         try:
             limited = Work(most, MOST_STATEMENTS, data)
@@ -107,19 +104,23 @@ class Compiler:
         why = (
             f"rows made by one changed row of each input: recursive {said}, first-order {most:,.0f}"
         )
-        return chosen, best, f"{best}: {why}"
+        chosen.maps.complete()
+        return chosen.program, best, f"{best}: {why}"
 
     @with_room
-    def asked_for(self, name: str, term: Term, strategy: str, key: Sequence[str]) -> Compiler:
-        """A copy with a view added by a strategy that was asked for, within reason."""
+    def asked_for(self, name: str, term: Term, strategy: str, key: Sequence[str]) -> Program:
+        """The program with a view added by a strategy that was asked for, within reason."""
         try:
-            return self._trial(name, term, strategy, key, Work(most_statements=MOST_ASKED_FOR))[0]
+            limited = Work(most_statements=MOST_ASKED_FOR)
+            made, _ = self._trial(name, term, strategy, key, limited)
         except TooMuchWork:
             raise NotIncremental(
                 "TOO_LARGE",
                 f"kept with the strategy `{strategy}` the view needs more than {MOST_ASKED_FOR:,} statements",
                 hint="leave the strategy out, or define a part of it as a view of its own",
             ) from None
+        made.maps.complete()
+        return made.program
 
     def _trial(
         self, name: str, term: Term, strategy: str, key: Sequence[str], work: Work
@@ -145,29 +146,34 @@ class Compiler:
         Rows of a nested view are looked up by the columns `key`. With `stored` the rows of an answer are kept; None
         keeps them where only Spark gives the answer, so that reading needs none. `rules` says by which it is planned.
         """
-        self.stored, self.maps.rules = stored, rules
+        self.stored, self.maps.rules, self.checks = stored, rules, []
         views = [v for r in relations(term) if (v := self.program.views.get(r.name)) is not None]
-        known = {Rel(v.name, bag(v.type)): v.term for v in views}
-        whole = substitute(term, known)
-        t = type_of(whole)
+        t = type_of(term)
         if not isinstance(t, MapType) or t.value != INT:
             raise NotIncremental("SHAPE", "a view is a bag of rows", hint="select rows")
         row = RecordType(tuple(key_fields(t)))
         if strategy == "recompute":
-            rows = _recomputed(name, whole, row)
+            rows = _recomputed(name, substitute(term, self._wholes(views)), row)
             self.program.maps[rows.name] = rows
-            made = View(name, whole, row, strategy, None, rows)
+            made = View(name, row, strategy, None, rows)
         else:
             self.strategy = "first-order" if strategy == "first-order" else "recursive"
-            read = substitute(term, {r: self._read(r, t) for r, t in known.items()})
-            made = replace(self._kept(name, read, row, strategy, key), term=whole)
+            read = substitute(term, {Rel(v.name, bag(v.type)): self._read(v) for v in views})
+            made = self._kept(name, read, row, strategy, key)
+            made = replace(made, checks=tuple(dict.fromkeys(self.checks)))
         self.program.views[name] = made
         return made
 
-    def _read(self, view: Rel, term: Term) -> Term:
+    def _read(self, view: View) -> Term:
         """What a view is read as: the relation of its answer where it has one, which is kept already; else its term."""
-        stratum = self.program.views[view.name].stratum
-        return term if stratum is None or self.maps.rules < 1 else Rel(stratum, view.type)
+        if view.stratum is not None and self.maps.rules >= 1:
+            return Rel(view.stratum, bag(view.type))
+        return self._wholes([view])[Rel(view.name, bag(view.type))]
+
+    def _wholes(self, views: Sequence[View]) -> dict[Rel, Term]:
+        """Views as terms over sources alone."""
+        assert self.whole is not None or not views, "nobody knows the terms of views"
+        return {Rel(v.name, bag(v.type)): self.whole(v.name) for v in views if self.whole}
 
     def _kept(
         self, name: str, whole: Term, row: RecordType, strategy: str, key: Sequence[str]
@@ -178,7 +184,7 @@ class Compiler:
         plain = not has_box(type_of(whole)) and not shredded
         if plain and not builds_bags(whole) and not groups_again(whole):
             return self._incremental(name, whole, row, strategy)
-        before, created = self.fork(), list(self.maps.created)
+        before = self.program.copy()
         try:
             term = opened(retyped(whole, read))
             without_order(term)
@@ -195,10 +201,15 @@ class Compiler:
                     f"{what}\n(the arrays of `{shredded[0]}` are kept as rows of their own)",
                     hint=e.hint or "read inner rows with a loop or explode, and compare keys",
                 ) from e
-            before.maps.created = created
-            self.program, self.relations, self.maps = before.program, before.relations, before.maps
+            self._back_to(before)
             return self._incremental(name, whole, row, strategy)  # with its arrays as whole cells
-        return View(name, whole, row, strategy, None, None, parts)
+        return View(name, row, strategy, None, None, parts)
+
+    def _back_to(self, program: Program) -> None:
+        """Forgets what was planned since."""
+        maps = Materializer(program)
+        maps.work, maps.rules = self.maps.work, self.maps.rules
+        self.program, self.maps = program, maps
 
     def _incremental(self, name: str, term: Term, row: RecordType, strategy: str) -> View:
         if self.maps.rules >= 1:
@@ -210,11 +221,11 @@ class Compiler:
                 self.program.strata[linear.name].only_spark if self.stored is None else self.stored
             )
             if not stored:
-                return View(name, term, row, strategy, linear.name, None)
+                return View(name, row, strategy, linear.name, None)
         rows = summed(self.monomials(linear), type_of(linear))
         every = range(len(row.fields))
         kept = self.maps.keep(rows, every, strategy=self.strategy, note=f"the rows of {name}")
-        return View(name, term, row, strategy, None, kept, stored=stored)
+        return View(name, row, strategy, None, kept, stored=stored)
 
     # --- where answers are needed ---------------------------------------------------------------------------
 
@@ -244,6 +255,7 @@ class Compiler:
         made = summed(rows, type_of(COUNTED))
         kept = self.maps.keep(made, [], strategy=self.strategy, kind="value", note=way)
         self.program.checks[kept.name] = kept
+        self.checks.append(kept.name)
 
     def _relation(self, term: Term) -> Term:
         """The relation of a closed answer: that of its stratum."""
@@ -253,7 +265,10 @@ class Compiler:
         stem = "first:" if self.strategy == "first-order" else ""
         name = f"r{digest(stem + show(term))}"
         if name not in self.program.strata:
+            outside, self.checks = self.checks, []
             made = Answering(self, name, term).stratum()
+            made = replace(made, checks=tuple(dict.fromkeys(self.checks)))
+            self.checks = outside
             self.program.strata[name] = made
             self.relations.levels[name] = made.level + 1
             self.relations.rows[name] = made.type
@@ -264,4 +279,5 @@ def _recomputed(name: str, term: Term, row: RecordType) -> Map:
     key = tuple((f"k{i}", t) for i, (_, t) in enumerate(row.fields))
     every = tuple(n for n, _ in key)
     note = f"the rows of {name}, recomputed"
-    return Map(f"v{digest(name, show(term))}", term, key, (("r0", INT),), every, every, note=note)
+    text = show(term)
+    return Map(f"v{digest(name, text)}", text, key, (("r0", INT),), every, every, note=note)

@@ -9,10 +9,11 @@ term in one form, and of how the map is searched.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 
 from headwater.calculus.check import type_of
+from headwater.calculus.notation.parse import parse
 from headwater.calculus.notation.text import show
 from headwater.calculus.terms import (
     Num,
@@ -35,26 +36,19 @@ from headwater.calculus.types import (
     ProductType,
     RecordType,
     RingType,
+    bag,
     is_scalar,
 )
 from headwater.errors import NotIncremental
 from headwater.plan.equal_maps import canonical, digest, once, sorted_monomial
-from headwater.plan.program import Map
+from headwater.plan.nested.opening import as_lists
+from headwater.plan.program import Map, Program, Relations
 from headwater.rules.monomial import Monomial
 from headwater.rules.rows import cells
 
 ONE = Num(1, INT)
 FIRST_ORDER = "first-order"
 """The strategy of maps whose statements look up the inputs alone."""
-
-
-@dataclass
-class Relations:
-    """What is known of the relations that maps read: their rows, their stratum, and whether they never change."""
-
-    rows: dict[str, RecordType] = field(default_factory=dict)
-    levels: dict[str, int] = field(default_factory=dict)
-    static: set[str] = field(default_factory=set)
 
 
 @dataclass(frozen=True)
@@ -115,11 +109,12 @@ def map_of(
     to = by if route is None else tuple(f"k{i}" for i in route)
     reads = sorted(r for r in _inputs(term))
     ordering = tuple((f"k{i}", descending, last) for i, descending, last in order)
-    described = (show(term), ",".join(by), ",".join(to), kind, str(ordering), str(extra))
+    text = show(term)
+    described = (text, ",".join(by), ",".join(to), kind, str(ordering), str(extra))
     stem = "base" if strategy == FIRST_ORDER else "m"
     return Map(
         f"{stem}{digest(*described)}",
-        term,
+        text,
         key,
         ring,
         by,
@@ -132,6 +127,18 @@ def map_of(
         tuple(names),
         FIRST_ORDER if strategy == FIRST_ORDER else "recursive",
     )
+
+
+def term_of(program: Program, m: Map) -> Term:
+    """The term that a map holds, read from its text; arrays that it reads whole are lists, but in the rows of a source."""
+    rows = program.relations.rows
+    types = [(r, rows[r] if m.fields else as_lists(rows[r])) for r in m.reads]
+    return _read(m.text, tuple((n, bag(t)) for n, t in types))
+
+
+@lru_cache(maxsize=4096)
+def _read(text: str, types: tuple[tuple[str, MapType], ...]) -> Term:
+    return parse(text, dict(types))
 
 
 def key_fields(t: MapType | RingType) -> list[tuple[str, KeyType]]:

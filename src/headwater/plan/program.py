@@ -4,15 +4,18 @@ A *map* holds the value of a term. A *statement* says how one changed relation c
 change's rows, bind and filter, look up other maps, emit (key, ring). A *stratum* says how a relation is
 answered from maps: which columns are re-read for a touched key, and what row they give. Everything here is
 plain data with scalars as text, so that any executor can run it; `engine` has two.
+
+A program is complete: whoever runs it plans nothing. It is stored in the log (`stored.py`), and a database goes on with
+its stored program, whatever plan a later version of the compiler would make, until it is rebuilt.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from headwater.calculus.shapes import Shape
-from headwater.calculus.terms import Term
 from headwater.calculus.types import DOUBLE, DYADIC, KeyType, RecordType, RingType, boxed
 from headwater.calculus.windows import WHOLE, Reach, Total, Window
 from headwater.plan.scalar import Scalar
@@ -27,14 +30,14 @@ Ordering = tuple[str, bool, bool]
 
 @dataclass(frozen=True)
 class Map:
-    """A kept map: the term that it holds, and its columns.
+    """A kept map: the term that it holds, in the notation of the calculus, and its columns.
 
     `lookup` are the key columns that it is searched by, `route` those that decide which task merges an entry.
     A *value* map is answered from, a *change* map is only looked up; `order` sorts the entries of a group.
     """
 
     name: str
-    term: Term
+    text: str
     key: tuple[tuple[str, KeyType], ...]
     ring: tuple[tuple[str, RingType], ...]
     lookup: tuple[str, ...]
@@ -118,13 +121,52 @@ class Statement:
 
     @property
     def needs(self) -> set[str]:
-        """The relations that must have changed for the statement to say anything."""
-        return {self.drives, *(c.drives for c in self.changes)}
+        """The relations that must have changed for the statement to say anything.
+
+        Of a map that is looked up in its new version the change may be empty; of one whose change is looked up not.
+        """
+        asked = {s.into for s in self.steps if isinstance(s, Lookup) and s.version == "change"}
+        return {self.drives, *(c.drives for c in self.changes if c.target.name in asked)}
 
     @property
     def reads(self) -> set[str]:
         """The maps that it looks up."""
         return {s.into for s in self.steps if isinstance(s, Lookup) and s.version != "change"}
+
+
+@dataclass(frozen=True)
+class Product:
+    """A statement that starts from the product of some relations of one row each (`together.py`).
+
+    `row` is the row of the product; the columns of the i-th factor are called `i.name` in it.
+    """
+
+    factors: tuple[str, ...]
+    row: RecordType
+    statement: Statement
+
+
+@dataclass(frozen=True)
+class Kept:
+    """How a map is kept: the statements of each way in which what it reads may change.
+
+    `changes` are those of one relation that changes alone, or after others. `at_once` are those of any set of relations
+    that change together, all of which read the version before; None where they would look up maps that are not kept.
+    `products` are those of relations of one row each, taken together; None where there are not several. `filling` are
+    those that compute the map from what is there: of each summand one relation is read whole, and the rest looked up.
+    """
+
+    changes: Mapping[str, tuple[Statement, ...]]
+    filling: tuple[Statement, ...]
+    at_once: tuple[Statement, ...] | None = None
+    products: tuple[Product, ...] | None = None
+
+    @property
+    def reads(self) -> set[str]:
+        """The maps that are looked up to keep it, in any of these ways."""
+        every = [s for statements in self.changes.values() for s in statements]
+        every += [*self.filling, *(self.at_once or ()), *(p.statement for p in self.products or ())]
+        return {name for s in every for name in s.reads}
 
 
 @dataclass(frozen=True)
@@ -206,7 +248,7 @@ class Stratum:
     """
 
     name: str
-    term: Term
+    text: str
     type: RecordType
     group: Map
     distinct: tuple[Distinct, ...]
@@ -219,6 +261,8 @@ class Stratum:
     weight: Scalar | None
     level: int = 0
     told: tuple[Told, ...] = ()
+    checks: tuple[str, ...] = ()
+    """The maps that count what fails among the rows that it is answered from."""
 
     @property
     def only_spark(self) -> bool:
@@ -276,7 +320,6 @@ class View:
     """A view: the stratum that answers it, the map that holds its rows, or the parts that nested rows are kept in."""
 
     name: str
-    term: Term
     type: RecordType
     strategy: str
     stratum: str | None
@@ -284,6 +327,8 @@ class View:
     parts: tuple[Part, ...] = ()
     stored: bool = False
     """Whether the map holds the rows of an answer, which would otherwise be told when it is read."""
+    checks: tuple[str, ...] = ()
+    """The maps that count what fails among its rows."""
 
     @property
     def maps(self) -> list[Map]:
@@ -293,11 +338,53 @@ class View:
 
 
 @dataclass
+class Relations:
+    """What is known of the relations that maps read: their rows, their stratum's level, and whether they never change."""
+
+    rows: dict[str, RecordType] = field(default_factory=dict)
+    levels: dict[str, int] = field(default_factory=dict)
+    static: set[str] = field(default_factory=set)
+
+
+@dataclass
 class Program:
-    """All maps, strata and views of a database, in the order that they can be maintained in."""
+    """All relations, maps, strata and views of a database, and how each map is kept.
+
+    `kept` is in the order in which maps can be filled: each after those that it is computed from. `answers` of strata,
+    and maps that are recomputed, are in `maps` only.
+    """
 
     maps: dict[str, Map] = field(default_factory=dict)
     strata: dict[str, Stratum] = field(default_factory=dict)
     views: dict[str, View] = field(default_factory=dict)
     checks: dict[str, Map] = field(default_factory=dict)
     """Maps that count rows which are errors: an increment after which one is not zero fails."""
+    relations: Relations = field(default_factory=Relations)
+    kept: dict[str, Kept] = field(default_factory=dict)
+
+    def copy(self) -> Program:
+        """The same to add to; what it is made of is shared."""
+        r = self.relations
+        return Program(
+            dict(self.maps),
+            dict(self.strata),
+            dict(self.views),
+            dict(self.checks),
+            Relations(dict(r.rows), dict(r.levels), set(r.static)),
+            dict(self.kept),
+        )
+
+    def statements(self, m: Map, changed: Collection[str]) -> tuple[Statement, ...]:
+        """How the changes of some relations change a map, if one changes or all are read at the version before."""
+        kept, names = self.kept.get(m.name), set(changed).intersection(m.reads)
+        if kept is None or not names:
+            return ()
+        if len(names) == 1:
+            return kept.changes.get(names.pop(), ())
+        assert kept.at_once is not None, m.name
+        return tuple(s for s in kept.at_once if s.needs <= names)
+
+    def looked_up(self) -> set[str]:
+        """The maps that statements of single changes look up."""
+        changes = [s for k in self.kept.values() for found in k.changes.values() for s in found]
+        return {name for s in changes for name in s.reads}

@@ -10,8 +10,9 @@ a single atom, so that only the inputs are arranged.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from headwater.calculus.check import type_of
 from headwater.calculus.deep import with_room
@@ -32,17 +33,20 @@ from headwater.calculus.types import (
 from headwater.plan.choose import Work
 from headwater.plan.failures import raises
 from headwater.plan.flow import Flow, Link, connected, links_of, parts_of, row_columns
-from headwater.plan.maps import FIRST_ORDER, Relations, block_term, checked, map_of, output_of
+from headwater.plan.maps import FIRST_ORDER, block_term, checked, map_of, output_of
 from headwater.plan.program import (
     WEIGHT,
     Expand,
+    Kept,
     Lookup,
     Map,
+    Product,
     Program,
+    Relations,
     Statement,
     Version,
 )
-from headwater.plan.together import Together, multiplied, untied
+from headwater.plan.together import multiplied, singles, untied
 from headwater.rules.changes import MOST_SETS, Changed, changes_of
 from headwater.rules.monomial import Monomial, summands
 from headwater.rules.normalize import normalize
@@ -55,39 +59,29 @@ RULES = 1
 """
 
 
+MOST_AT_ONCE = 6
+"""Relations of a map whose changes can be taken at once; with more they are taken one after another."""
+T = TypeVar("T")
+
+
 class NoSuchMap(Exception):
     """A statement would look up a map that is not kept."""
 
 
 class Materializer:
-    """The maps of a program, and the statements that keep them."""
+    """The maps of a program, and the statements that keep them; it adds to the program that it is given."""
 
-    def __init__(self, program: Program, relations: Relations):
-        self.program, self.relations = program, relations
-        self.created: list[Map] = []
+    def __init__(self, program: Program):
+        self.program = program
         self.frozen = False
         self.work = Work()
         self.rules = RULES
-        self._statements: dict[tuple[str, frozenset[str]], list[Statement]] = {}
         self._summands: dict[str, list[tuple[int, Monomial]]] = {}
-        self._together: dict[tuple[str, frozenset[str]], list[Together] | None] = {}
+        """What each map that was made here holds, as a sum of monomials."""
 
-    def copy(self, program: Program, relations: Relations) -> Materializer:
-        """The same over a copy of a program: statements that are known stay so."""
-        made = Materializer(program, relations)
-        made._statements = dict(self._statements)
-        made.work = replace(self.work)
-        return made
-
-    def only(self, program: Program, relations: Relations, maps: set[str]) -> Materializer:
-        """The same over some of the maps of a program; statements that look others up are forgotten."""
-        made = Materializer(program, relations)
-        made._statements = {
-            key: found
-            for key, found in self._statements.items()
-            if key[0] in maps and all(s.reads <= maps for s in found)
-        }
-        return made
+    @property
+    def relations(self) -> Relations:
+        return self.program.relations
 
     # --- maps ---------------------------------------------------------------------------------------------
 
@@ -115,95 +109,83 @@ class Materializer:
             return known
         if self.frozen:
             raise NoSuchMap(made.name)
-        monomials = [checked(m) for _, m in summands(normalize(term))]
-        self.program.maps[made.name] = made
-        for name in sorted(set(made.reads) - self.relations.static):
-            # this makes the maps that these look up
-            self.work.add(self.program, self.statements(made, {name}))
-        if any(self._is_static(m) for m in monomials):
-            self.filling(made)  # no change makes the maps that filling it looks up
-        self.created.append(made)  # after those that it is computed from
+        found = summands(normalize(term))
+        for _, m in found:
+            checked(m)
+        self._add(made, found, set(made.reads) - self.relations.static)
         return made
 
-    @with_room
-    def statements(self, target: Map, changed: Iterable[str]) -> list[Statement]:
-        """How the changes of some relations, all at once, change a map."""
-        names = frozenset(changed) & set(target.reads)
-        key = target.name, names
-        if key not in self._statements:
-            self._statements[key] = [
-                self._statement(target, sign, changed, target.strategy)
-                for sign, m in self._monomials(target)
-                for changed in changes_of(m, names, self._one_by_one(m, names, target.strategy))
-            ]
-        return self._statements[key]
+    def hold(self, made: Map, term: Term) -> None:
+        """Adds a map that holds the rows of a source; one that is static is filled once, by a change."""
+        self._add(made, summands(term), set(made.reads))
 
-    def _one_by_one(self, m: Monomial, names: frozenset[str], strategy: str) -> bool:
+    def _add(self, made: Map, found: list[tuple[int, Monomial]], moving: Collection[str]) -> None:
+        """Adds a map that holds a sum of monomials, with the maps that keeping it looks up."""
+        self._summands[made.name] = found
+        self.program.maps[made.name] = made
+        changes: dict[str, tuple[Statement, ...]] = {}
+        for name in sorted(moving):
+            changes[name] = self._statements(made, {name})  # this makes the maps that it looks up
+            self.work.add(self.program, changes[name])
+        # Its filling looks up the same maps, but of inputs that never change it makes its own.
+        filling = self._filling(made)
+        self.program.kept[made.name] = Kept(changes, filling)  # after those that it looks up
+
+    def complete(self) -> None:
+        """Adds the statements of several changes, once all maps are there that they may look up."""
+        for name in self._summands:
+            m, kept = self.program.maps[name], self.program.kept[name]
+            if kept.at_once is None and kept.products is None:
+                made = replace(kept, at_once=self._at_once(m), products=self._products(m))
+                self.program.kept[name] = made
+
+    @with_room
+    def _statements(self, target: Map, changed: Collection[str]) -> tuple[Statement, ...]:
+        """How the changes of some relations, all at once, change a map."""
+        return tuple(
+            self._statement(target, sign, term, target.strategy)
+            for sign, m in self._summands[target.name]
+            for term in changes_of(m, changed, self._one_by_one(m, changed, target.strategy))
+        )
+
+    def _one_by_one(self, m: Monomial, names: Collection[str], strategy: str) -> bool:
         """Whether changes are taken one by one: always where only inputs are kept, as it asks for no other maps."""
         moving = sum(isinstance(s, Rel) and s.name in names for _, s in m.atoms)
         return strategy == FIRST_ORDER or (self.rules >= 1 and moving > MOST_SETS)
 
-    def _monomials(self, target: Map) -> list[tuple[int, Monomial]]:
-        """What a map holds as a sum of monomials."""
-        if target.name not in self._summands:
-            self._summands[target.name] = summands(normalize(target.term))
-        return self._summands[target.name]
-
     @with_room
-    def filling(self, target: Map) -> list[Statement]:
+    def _filling(self, target: Map) -> tuple[Statement, ...]:
         """How a map is computed when it is new: of each monomial one atom is read whole, the rest is looked up."""
         out = []
-        for sign, m in self._monomials(target):
+        for sign, m in self._summands[target.name]:
             names = [s.name if isinstance(s, Rel) else "" for _, s in m.atoms]
             place = next((i for i, n in enumerate(names) if n not in self.relations.static), 0)
             whole = Changed(m, frozenset({m.atoms[place][0]}))
             out.append(self._statement(target, sign, whole, target.strategy))
-        return out
+        return tuple(out)
 
-    def _is_static(self, m: Monomial) -> bool:
-        """Whether a monomial reads inputs that never change, and nothing else."""
-        names = {s.name if isinstance(s, Rel) else "" for _, s in m.atoms}
-        return bool(names) and names <= self.relations.static
+    def _at_once(self, target: Map) -> tuple[Statement, ...] | None:
+        """The statements of any set of changes, by the maps that are kept; None if these are not enough.
 
-    def looked_up(self) -> set[str]:
-        """The maps that statements of single changes look up."""
-        return {
-            name
-            for m in self.program.maps.values()
-            for relation in m.reads
-            if relation not in self.relations.static
-            for s in self.statements(m, {relation})
-            for name in s.reads
-        }
-
-    def at_once(self, target: Map, changed: Iterable[str]) -> list[Statement] | None:
-        """The same, with the maps that are kept; None if they are not enough."""
-        self.frozen = True
-        try:
-            return self.statements(target, changed)
-        except NoSuchMap:
+        Terms of changes one by one are right for every set of them: what does not change is the same before and after.
+        """
+        moving = set(target.reads) - self.relations.static
+        if not 1 < len(moving) <= MOST_AT_ONCE:
             return None
-        finally:
-            self.frozen = False
+        return self._with_what_is_kept(lambda: self._statements(target, moving))
 
-    def together(self, target: Map, changed: Iterable[str]) -> list[Together] | None:
-        """How relations of one row each change a map, those of a monomial as one; None if that is not possible."""
-        names = frozenset(changed) & set(target.reads)
-        key = target.name, names
-        if key not in self._together:
-            self.frozen = True
-            try:
-                self._together[key] = self._products(target, names)
-            except NoSuchMap:
-                self._together[key] = None
-            finally:
-                self.frozen = False
-        return self._together[key]
-
-    def _products(self, target: Map, names: frozenset[str]) -> list[Together] | None:
-        terms = self._monomials(target)
-        if not names <= untied([m for _, m in terms]):
+    def _products(self, target: Map) -> tuple[Product, ...] | None:
+        """How relations of one row each change a map together, those of a monomial as one; None if they cannot."""
+        terms = self._summands[target.name]
+        names = singles(self.program).intersection(target.reads)
+        names &= untied([m for _, m in terms]) if len(names) > 1 else set()
+        if len(names) < 2:
             return None
+        return self._with_what_is_kept(lambda: self._multiplied(target, terms, names))
+
+    def _multiplied(
+        self, target: Map, terms: list[tuple[int, Monomial]], names: set[str]
+    ) -> tuple[Product, ...] | None:
         out = []
         for sign, m in terms:
             if not names.isdisjoint(s.name for _, s in m.atoms if isinstance(s, Rel)):
@@ -212,8 +194,18 @@ class Materializer:
                     return None
                 changed = Changed(made.monomial, frozenset({made.monomial.atoms[0][0]}))
                 statement = self._statement(target, sign, changed, target.strategy)
-                out.append(Together(made.factors, made.row, statement))
-        return out
+                out.append(Product(made.factors, made.row, statement))
+        return tuple(out)
+
+    def _with_what_is_kept(self, plan: Callable[[], T | None]) -> T | None:
+        """A plan that adds no map; None if it would have to."""
+        self.frozen = True
+        try:
+            return plan()
+        except NoSuchMap:
+            return None
+        finally:
+            self.frozen = False
 
     # --- statements -----------------------------------------------------------------------------------------
 

@@ -11,7 +11,6 @@ statement starts from, with the columns of all of them, and it looks up what doe
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from headwater.calculus.terms import (
@@ -26,20 +25,11 @@ from headwater.calculus.terms import (
 )
 from headwater.calculus.types import KeyType, RecordType, bag
 from headwater.plan.flow import connected
-from headwater.plan.program import Program, Statement
+from headwater.plan.program import Program
 from headwater.rules.monomial import Monomial
 
 
-@dataclass(frozen=True)
-class Together:
-    """A statement that starts from the product of some relations; the columns of the i-th are called `i.name`."""
-
-    factors: tuple[str, ...]
-    row: RecordType
-    statement: Statement
-
-
-class Product(NamedTuple):
+class Multiplied(NamedTuple):
     """A monomial over a product of relations, which is its first atom; the relations, and the row of the product."""
 
     monomial: Monomial
@@ -73,7 +63,7 @@ def untied(monomials: Collection[Monomial]) -> set[str]:
     return free - tied
 
 
-def multiplied(m: Monomial, changed: Collection[str]) -> Product | None:
+def multiplied(m: Monomial, changed: Collection[str]) -> Multiplied | None:
     """A monomial with the change of the product of some factors in their place; None if one is read as a whole row."""
     chosen = [(v, s) for v, s in m.atoms if isinstance(s, Rel) and s.name in changed]
     cells = [(i, n, t) for i, (v, _) in enumerate(chosen) for n, t in _fields(v)]
@@ -90,7 +80,7 @@ def multiplied(m: Monomial, changed: Collection[str]) -> Product | None:
     made = Monomial(((x, of), *rest), factors, replaced(m.output, columns))
     if any(variables(t) & gone for t in (*(s for _, s in rest), *factors, made.output)):
         return None
-    return Product(made, names, row)
+    return Multiplied(made, names, row)
 
 
 def _fields(row: Var) -> tuple[tuple[str, KeyType], ...]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from html import escape
 
-from headwater.plan.compiler import Compiler
-from headwater.plan.program import Map, View
+from headwater.plan.analysis import changes_of
+from headwater.plan.program import Map, Program, View
 
 WIDTH, HEIGHT, ACROSS, DOWN = 190, 34, 250, 54
 COLORS = {
@@ -21,11 +21,10 @@ COLORS = {
 }
 
 
-def draw(compiler: Compiler, view: View, maps: list[Map], strata: list[str]) -> str:
+def draw(program: Program, view: View, maps: list[Map], strata: list[str]) -> str:
     """The picture of a view that needs some maps and strata."""
     boxes: dict[str, tuple[str, str, int]] = {}
     edges: list[tuple[str, str, bool]] = []
-    program = compiler.program
     groups = {m.name for s in strata for m in program.strata[s].maps}
     for m in maps:
         at = 1 + 3 * m.level + (1 if m.name in groups or m in view.maps else 0)
@@ -34,8 +33,8 @@ def draw(compiler: Compiler, view: View, maps: list[Map], strata: list[str]) -> 
             if relation not in program.strata:
                 boxes.setdefault(relation, (relation, "source", 0))
             edges.append((relation, m.name, False))
-            for statement in compiler.maps.statements(m, {relation}):
-                edges += [(name, m.name, True) for name in sorted(statement.reads)]
+        for _, statement in changes_of(program, [m]):
+            edges += [(name, m.name, True) for name in sorted(statement.reads)]
     for name in strata:
         s = program.strata[name]
         boxes[name] = (f"answers ({', '.join(n for n, _ in s.row)})", "stratum", 3 + 3 * s.level)

@@ -18,8 +18,8 @@ from headwater.calculus.notation.layout import layout
 from headwater.calculus.terms import Term, change_name, relations
 from headwater.calculus.types import Boxed, FunType, MapType, RecordType, Type, has_box
 from headwater.errors import NotHomomorphic, NotShreddable
-from headwater.plan.analysis import COSTS, cost_class, maps_of, strata_of
-from headwater.plan.compiler import Compiler
+from headwater.plan.analysis import COSTS, changes_of, cost_class, maps_of, strata_of
+from headwater.plan.maps import term_of
 from headwater.plan.nested.shred import shred
 from headwater.plan.program import (
     ENDS,
@@ -28,6 +28,7 @@ from headwater.plan.program import (
     Filter,
     Lookup,
     Map,
+    Program,
     Statement,
     Stratum,
     View,
@@ -146,20 +147,19 @@ def _indented(text: str) -> str:
 
 
 @with_room
-def explain_view(compiler: Compiler, view: View, asked: str, why: str) -> Explanation:
+def explain_view(program: Program, view: View, asked: str, why: str) -> Explanation:
     """How a view is kept: what was decided, its strata, their maps, and what each change does to them."""
-    program = compiler.program
     lines = [f"VIEW {view.name}   strategy {asked}", f"  {why}"]
-    cost = cost_class(compiler, view.name)
+    cost = cost_class(program, view.name)
     lines.append(f"  cost class {cost}: {COSTS[cost]}")
     if view.strategy == "recompute":
         lines.append("  recomputed from its inputs at every increment")
         return Explanation("\n".join(lines), "")
-    lines += _on_spark(compiler, view)
-    strata = [program.strata[n] for n in strata_of(compiler, view)]
+    lines += _on_spark(program, view)
+    strata = [program.strata[n] for n in strata_of(program, view)]
     shared: dict[str, list[str]] = {}
     for other in program.views.values():
-        for m in maps_of(compiler, other):
+        for m in maps_of(program, other):
             shared.setdefault(m.name, []).append(other.name)
     for s in strata:
         key = ", ".join(n for n, _ in s.group.key) or "one group"
@@ -167,11 +167,13 @@ def explain_view(compiler: Compiler, view: View, asked: str, why: str) -> Explan
         lines.append(f"  {_reading(s)}")
         lines += [f"  row    {n} = {c.sql}" for n, c in s.row]
         lines += [f"  where  {c.sql}" for c in s.where]
-    for m in maps_of(compiler, view):
+    for m in maps_of(program, view):
         others = [v for v in shared.get(m.name, []) if v != view.name]
         lines += ["", f"MAP {m.name}   {m.note or 'looked up by deltas'}"]
         lines.append(
-            f"  holds  {layout(m.term, indent=9)}" if m.reads else "  holds  what was answered last"
+            f"  holds  {layout(term_of(program, m), indent=9)}"
+            if m.reads
+            else "  holds  what was answered last"
         )
         search = ", ".join(m.lookup) or "nothing: all of it is read"
         lines.append(
@@ -180,28 +182,27 @@ def explain_view(compiler: Compiler, view: View, asked: str, why: str) -> Explan
         )
         if others:
             lines.append(f"  shared with {', '.join(others)}")
-        for relation in m.reads:
-            d = degree(delta(m.term, {relation}), [relation])
-            for statement in compiler.maps.statements(m, {relation}):
-                lines.append(f"  Δ{relation} (degree {d}): {_statement_text(statement)}")
-    picture = draw(compiler, view, maps_of(compiler, view), [s.name for s in strata])
+        for relation, statement in changes_of(program, [m]):
+            d = degree(delta(term_of(program, m), {relation}), [relation])
+            lines.append(f"  Δ{relation} (degree {d}): {_statement_text(statement)}")
+    picture = draw(program, view, maps_of(program, view), [s.name for s in strata])
     return Explanation("\n".join(lines), picture)
 
 
 @with_room
-def explain_can(known: Compiler, compiler: Compiler, name: str, kept: str, why: str) -> str:
+def explain_can(known: Program, program: Program, name: str, kept: str, why: str) -> str:
     """What would be kept for a view, beside what is known already."""
-    view = compiler.program.views[name]
-    cost, maps = cost_class(compiler, name), maps_of(compiler, view)
-    new = [m for m in maps if m.name not in known.program.maps]
-    strata = [compiler.program.strata[n] for n in strata_of(compiler, view)]
+    view = program.views[name]
+    cost, maps = cost_class(program, name), maps_of(program, view)
+    new = [m for m in maps if m.name not in known.maps]
+    strata = [program.strata[n] for n in strata_of(program, view)]
     lines = [
         f"CAN be kept, by the strategy {kept}",
         f"  {why}",
         f"  cost class {cost}: {COSTS[cost]}",
     ]
     lines.append(f"  {len(new)} new maps, {len(maps) - len(new)} shared, {len(strata)} strata")
-    lines += _on_spark(compiler, view)
+    lines += _on_spark(program, view)
     for s in strata:
         key = ", ".join(n for n, _ in s.group.key) or "one group"
         lines.append(f"  STRATUM {s.level}  groups by ({key})   {_reading(s)}")
@@ -213,17 +214,15 @@ def explain_can(known: Compiler, compiler: Compiler, name: str, kept: str, why: 
     return "\n".join(lines)
 
 
-def _on_spark(compiler: Compiler, view: View) -> list[str]:
+def _on_spark(program: Program, view: View) -> list[str]:
     """The expressions that have no form here; each change that reaches one costs a job of Spark."""
     scalars: list[Scalar] = []
-    for name in strata_of(compiler, view):
-        s = compiler.program.strata[name]
+    for name in strata_of(program, view):
+        s = program.strata[name]
         scalars += [*s.where, *(c for _, c in s.row), *([s.weight] if s.weight else [])]
-    for m in maps_of(compiler, view):
-        for relation in m.reads:
-            for statement in compiler.maps.statements(m, {relation}):
-                scalars += [x.scalar for x in statement.steps if isinstance(x, Bind)]
-                scalars += [x.condition for x in statement.steps if isinstance(x, Filter)]
+    for _, statement in changes_of(program, maps_of(program, view)):
+        scalars += [x.scalar for x in statement.steps if isinstance(x, Bind)]
+        scalars += [x.condition for x in statement.steps if isinstance(x, Filter)]
     found = dict.fromkeys(c.sql for c in scalars if c.tree is None)
     return [f"  only Spark evaluates {text}: a job for each increment" for text in found]
 

@@ -534,21 +534,21 @@ def _typed(steps: Sequence[Bind | Filter], table: pa.Table) -> pa.Table:
 
 def slim_map(m: Map) -> Map:
     """A map without its term, which tasks do not read."""
-    return replace(m, term=NO_TERM)
+    return replace(m, text="")
 
 
 def slim_view(view: View) -> View:
     """A view without terms, for a task."""
     parts = tuple(replace(p, map=slim_map(p.map), owners=None) for p in view.parts)
     m = slim_map(view.map) if view.map else None
-    return replace(view, term=NO_TERM, map=m, parts=parts)
+    return replace(view, map=m, parts=parts)
 
 
 def slim_stratum(s: Stratum) -> Stratum:
     """A stratum without terms."""
     return replace(
         s,
-        term=NO_TERM,
+        text="",
         group=slim_map(s.group),
         distinct=tuple(replace(d, map=slim_map(d.map)) for d in s.distinct),
         from_bags=tuple(replace(b, map=slim_map(b.map)) for b in s.from_bags),

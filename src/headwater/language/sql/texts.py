@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Iterator
+from functools import lru_cache
 
 from headwater.errors import NotIncremental
 from headwater.language.sql.functions import RUNS_CODE, refused_function
@@ -47,6 +48,10 @@ def check_template(template: str, holes: int = 1000) -> None:
     words = list(_words(_with_holes(template, holes)))
     if [w for _, w in words].count(_HOLE) != _with_holes(template, holes).count(_HOLE):
         raise _refused(template, "a hole is in a text or a name")
+    _check_words(template, words)
+
+
+def _check_words(template: str, words: list[tuple[str, str]]) -> None:
     open_ = []
     for i, (kind, word) in enumerate(words):
         before = words[i - 1][1] if i else ""
@@ -68,6 +73,12 @@ def check_template(template: str, holes: int = 1000) -> None:
             raise _refused(template, f"{word} is called, and a function's name has no quotes")
     if open_:
         raise _refused(template, "its brackets are not closed as they are opened")
+
+
+@lru_cache(maxsize=65_536)
+def check_expression(text: str) -> None:
+    """Raises unless a text that goes to Spark in a stored program is an expression as ours are: without holes."""
+    _check_words(text, list(_words(text)))
 
 
 def _with_holes(template: str, holes: int) -> str:

@@ -1,0 +1,174 @@
+"""The check of a view: its query computed anew over the retained inputs, by Spark or by the interpreter, and compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from headwater.api.catalog import Catalog, SourceDef, ViewDef, rounds_sums
+from headwater.calculus.terms import relations
+from headwater.calculus.types import MapType, RecordType
+from headwater.engine import view_rows
+from headwater.engine.spark.rounds import Cluster
+from headwater.engine.verify.compare import differences, not_among
+from headwater.engine.verify.exactly import register
+from headwater.engine.verify.recompute import by_interpreter, by_spark
+from headwater.engine.working import Working
+from headwater.errors import EngineError, NotInterpretable, NotRetained, StateError, UnknownName
+from headwater.language.sql import read_sql
+from headwater.language.sql.limiting import takes_some, unlimited
+from headwater.language.sql.rounding import PREFIX, without_rounding
+from headwater.language.sql.texts import check_query
+from headwater.plan.maps import key_fields
+from headwater.plan.program import Part, View
+
+if TYPE_CHECKING:
+    from headwater.api.versions import Defined, Readable
+
+READ_HERE = 1_000_000
+"""Views of so many entries are read in this process."""
+
+
+class Verifier:
+    """Computes the views of a database anew."""
+
+    def __init__(self, db: Readable):
+        self.db = db
+
+    def verify(self, name: str | None = None, version: int | None = None) -> dict[str, str]:
+        """Recomputes a view (or all) from the retained inputs and compares; `StateError` where they differ.
+
+        Sums of doubles are compared with sums that are rounded once, as ours are. What is given back is said of views for
+        which Spark's own answer is another one, because it rounds on the way, or has no room for a moment.
+        """
+        name = None if name is None else self.db.catalog.named(name)
+        if name in self.db.catalog.sources:
+            raise UnknownName(
+                f"`{name}` is a source, and only views can be recomputed",
+                hint=f"views: {', '.join(self.db.catalog.views) or 'none'}",
+            )
+        self.db.session.refuse_other("verifying it")
+        remarks: dict[str, str] = {}
+        for n in [name] if name is not None else self.db.catalog.views:
+            found = view_rows.repeated(self.db.table(n, version))
+            spark = self._compared(n, version, found, exactly=False)
+            if not spark:
+                continue
+            problem = self._compared(n, version, found, exactly=True)
+            if problem:
+                raise StateError(
+                    f"the view `{n}` differs from its query at version {version or self.db.version}: {problem}",
+                    hint="this should never happen: keep the directory and report it",
+                )
+            remarks[n] = f"but for rounding on the way it is Spark's answer: {spark}"
+        return remarks
+
+    def _compared(self, name: str, version: int | None, found: pa.Table, exactly: bool) -> str:
+        """How an answer differs from Spark's, by its own sums or by exact ones, in words."""
+        snapshot, at = self.db._at(version)
+        view, working = at.catalog.views[at.catalog.named(name)], self.db._reading(snapshot, at)
+        row = view.type.key
+        assert isinstance(row, RecordType)
+        rounded = exactly and rounds_sums(at.catalog.whole(view.name))
+        exactly = exactly and not rounded
+        try:
+            expected = self.answer(working, at.catalog, view, exactly)
+        except EngineError:
+            if not exactly:
+                raise
+            exactly, rounded = False, True  # Spark does not take the sums in other words
+            expected = self.answer(working, at.catalog, view)
+        problem = differences(found, expected, row, rounded)
+        under = at.catalog.views_under(view)
+        if not problem or not any(v.language == "sql" and takes_some(v.text) for v in under):
+            return problem
+        # A LIMIT leaves it open which rows there are.
+        text = unlimited(view.text)
+        if text is not None and not any(takes_some(v.text) for v in under if v is not view):
+            if found.num_rows != expected.num_rows:
+                return problem
+            rest = replace(view, text=text)
+            whole = self.answer(working, at.catalog, rest, exactly)
+            return not_among(found, whole, row, rounded)
+        try:
+            return differences(found, self._by_definition(working, at, view), row, rounded)
+        except NotInterpretable:
+            return problem
+
+    def _by_definition(self, working: Working, at: Defined, view: ViewDef) -> pa.Table:
+        term = at.catalog.whole(view.name)
+        types = {r.name: r.type for r in relations(term) if isinstance(r.type, MapType)}
+        tables = {n: view_rows.repeated(self._rows(working, at.catalog, n)) for n in types}
+        return by_interpreter(term, tables, types)
+
+    def recomputed(self, name: str, version: int | None = None) -> pa.Table:
+        """The answer of a view's query over the retained inputs, computed anew."""
+        snapshot, at = self.db._at(version)
+        view = at.catalog.views.get(at.catalog.named(name))
+        if view is None:
+            raise self.db._unknown(name)
+        return self.answer(self.db._reading(snapshot, at), at.catalog, view)
+
+    def answer(
+        self,
+        working: Working,
+        catalog: Catalog,
+        view: ViewDef,
+        exactly: bool = False,
+    ) -> pa.Table:
+        term = catalog.whole(view.name)
+        types = {r.name: r.type for r in relations(term) if isinstance(r.type, MapType)}
+        for name in types:
+            if not catalog.sources[name].retain:
+                raise NotRetained(
+                    f"`{name}` keeps no copy of its rows, so `{view.name}` cannot be recomputed",
+                    hint="declare it without retain=False",
+                )
+        read_by = catalog.views_under(view)
+        if any(v.language != "sql" for v in read_by):
+            tables = {n: view_rows.repeated(self._rows(working, catalog, n)) for n in types}
+            return by_interpreter(term, tables, types)
+        schemas = catalog.schemas()
+        for v in read_by:  # what is stored goes to Spark by the same rules as what is defined
+            check_query(v.text)
+            read_sql(v.text, {n: t for n, t in schemas.items() if n != v.name}, self.db.ask)
+        texts, columns = {v.name: v.text for v in read_by}, None
+        if exactly:
+            for v in read_by:
+                known = {n: t for n, t in schemas.items() if n != v.name}
+                texts[v.name], aggregates = without_rounding(v.text, known, self.db.ask)
+                register(self.db.session.spark, PREFIX, aggregates)
+            columns = {v.name: [n for n, _ in key_fields(v.type)] for v in read_by}
+        names = {r.name for v in texts for r in relations(catalog.whole(v))}
+        frames = {n: self._rows_frame(working, catalog, n) for n in names}
+        return by_spark(self.db.session, texts, frames, view.name, columns)
+
+    def _rows(self, working: Working, catalog: Catalog, name: str) -> pa.Table:
+        view = source_view(catalog.sources[name])
+        tables = list(view_rows.scan(self.db.program, view, working, self.db.session.evaluate))
+        return pa.concat_tables([view_rows.row_schema(view).empty_table(), *tables])
+
+    def _rows_frame(self, working: Working, catalog: Catalog, name: str) -> Callable[[], DataFrame]:
+        view = source_view(catalog.sources[name])
+        if sum(r.rows for m in view.maps for r in working.now(m.name).refs) <= READ_HERE:
+            return lambda: self.db.session.frame(
+                view_rows.repeated(self._rows(working, catalog, name))
+            )
+        cluster = Cluster(working, self.db.session, self.db.path)
+        return lambda: cluster.frame(self.db.program, view, ours=True)
+
+
+def source_view(source: SourceDef) -> View:
+    """A source seen as a view of its rows."""
+    m = source.maps[source.name]
+    if not source.nested:
+        return View(source.name, source.row, "source", None, m)
+    parts = tuple(
+        Part(p.path, source.maps[p.name], p.row.fields, p.owner, p.shape, p.element, p.above)
+        for p in source.parts
+    )
+    return View(source.name, source.row, "source", None, None, parts)
