@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 import headwater as hw
-from headwater.api.copies import LABELS, updated
+from headwater.copies import LABELS, updated
 from headwater.engine.nested.documents import Key
 from headwater.engine.view_rows import repeated
 from headwater.errors import DamagedState, QueryError, StateError

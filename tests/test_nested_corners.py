@@ -11,7 +11,7 @@ import pytest
 
 import headwater as hw
 from beside import Beside, opened
-from headwater.api.copies import DocumentCopy, ParquetCopy, updated
+from headwater.copies import DocumentCopy, ParquetCopy, updated
 from headwater.engine.spark import session
 from headwater.errors import (
     BadChange,

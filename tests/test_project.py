@@ -37,7 +37,8 @@ ARROWS: dict[str, set[str]] = {
     "io": {"engine", "language"},
     "show": {"plan", "theory"},
     "api": {"io", "show"},
-    "command": {"api"},
+    "copies": {"api"},
+    "command": {"copies"},
     "dataflow": {"io"},
     "streams": set(),  # the semantics of streams stands alone; its way to Spark is below
     "streams.lower": {"streams", "dataflow", "language"},

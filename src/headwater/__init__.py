@@ -26,12 +26,12 @@ A query is written once, as SQL; changes of its inputs, insertions and deletions
 for orders1 in Δorders collect [orders1.id > 10:int] · {{id: orders1.id}}
 """
 
-from headwater.api.copies import DocumentCopy, ParquetCopy
 from headwater.api.database import Database
 from headwater.api.database import open_database as open
 from headwater.api.handles import Commit
 from headwater.calculus.data import from_python, to_python
 from headwater.calculus.interpret import interpret
+from headwater.copies import DocumentCopy, ParquetCopy
 from headwater.engine.nested.documents import DeepChange
 from headwater.io.rows import Delta
 from headwater.language.comprehension import Query, query

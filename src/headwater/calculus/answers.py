@@ -217,7 +217,7 @@ def min_by(_: tuple[Any, ...], rows: RingMap) -> Any:
 
 
 def window(params: tuple[Any, ...], rows: RingMap) -> RingMap:
-    """Rows beside what window functions say of them: all, or with a limit the first so many in order."""
+    """Rows beside what window functions say of them: all of them, or with a limit n the first n in order."""
     directions, windows, names, limit = params
     partition = [(k[0], dict(zip(names, k[1], strict=True)), n) for k, n in rows.items()]
     out: dict[Any, int] = {}

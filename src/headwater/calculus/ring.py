@@ -2,7 +2,7 @@
 
 A key is a Python scalar, a tuple (a record), a `LabelValue`, or a `RingMap` (a boxed map). A ring
 value is a number, a tuple of ring values (a product), a `RingMap` from keys to non-zero ring values,
-or a `Function`. The operations are those of the seed: maps add key by key, numbers scale maps, maps
+or a `Function`. Maps add key by key, numbers scale maps, maps
 pair their keys. A `Dictionary` is a function of labels that also knows which labels it defines, so
 that a label of the empty bag and an undefined label stay different.
 """

@@ -61,7 +61,7 @@ class Scalar:
     arity: tuple[int, int | None] = (1, None)
 
     def takes(self, count: int) -> bool:
-        """Whether it can be called with so many arguments."""
+        """Whether it can be called with this number of arguments."""
         least, most = self.arity
         return least <= count and (most is None or count <= most)
 

@@ -39,7 +39,7 @@ def _strings(result: KeyType, *rest: KeyType) -> TypeRule:
 def _string(
     name: str, result: KeyType, f: Callable[..., Any], *rest: KeyType, texts: int | None = 1
 ) -> None:
-    """A function of so many strings (None: any number), then of the given types."""
+    """A function of `texts` strings (None: any number), then of the given types."""
     arity = (1, None) if texts is None else (texts + len(rest), texts + len(rest))
     apply = lambda _r, _t, *values: f(*values)  # noqa: E731
     SCALARS[name] = Scalar(name, _strings(result, *rest), apply, True, arity)
@@ -214,7 +214,7 @@ def literal_pattern(pattern: str) -> str | None:
 
 
 def split(s: str, pattern: str, limit: int) -> tuple[str, ...]:
-    """The pieces between the matches of a pattern that matches something; with a limit, so many at most."""
+    """The pieces between the matches of a pattern that matches something; with a limit, that many at most."""
     word = literal_pattern(pattern)
     if word is not None:
         return tuple(s.split(word, limit - 1 if limit > 0 else -1))

@@ -58,7 +58,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Bound:
-    """An end of a frame: so many rows, or so much in the order column, after the current row.
+    """An end of a frame: a number of rows, or a distance in the order column, after the current row.
 
     A negative offset is before it, 0 is the current row (in a range frame: its peers), None is no bound.
     Plain numbers are days where the order column is a date.
@@ -299,7 +299,7 @@ class Partition:
         return [j for j, p in enumerate(self.places) if p == self.places[i]]
 
     def _shifted(self, w: Window, i: int, by: int) -> Any:
-        """The row that is so many further on; with `ignore nulls` only rows with a value are counted."""
+        """The value `by` rows further on; with `ignore nulls` only rows with a value are counted."""
         (name,), step, at = w.arguments, 1 if by > 0 else -1, i
         for _ in range(abs(by)):
             at += step
@@ -371,7 +371,7 @@ def moved(value: Any, offset: Any, back: bool = False) -> Any:
 
 
 def _with_months(day: date, months: int) -> int:
-    """The number of the day so many months later, or of the last day of that month, in any year."""
+    """The number of the day some months later, or of the last day of that month, in any year."""
     if not months:
         return day.toordinal()
     year, month = divmod(day.year * 12 + day.month - 1 + months, 12)

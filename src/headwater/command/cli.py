@@ -288,7 +288,7 @@ def _section(
 
 
 def _rows(db: Database, name: str) -> str:
-    """How many rows a source or view has; about so many where it is large, `-` where they are not kept."""
+    """How many rows a source or view has: about, where it is large, and `-` where they are not kept."""
     source = db.catalog.sources.get(name)
     if source is not None and not source.retain:
         return "-"

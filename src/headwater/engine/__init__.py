@@ -1,1 +1,1 @@
-"""Runs what the compiler made: on Arrow tables in this process, and on Spark."""
+"""Runs a program: on Arrow tables in this process, and on Spark."""

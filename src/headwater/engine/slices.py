@@ -82,9 +82,9 @@ def _nothing(working: Working, name: str) -> pa.Table:
 def pieces_of(
     change: Change, root: Path, parts: int, made: list[str], working: Working, finds: bool = False
 ) -> list[Piece]:
-    """A change in about so many pieces; files that had to be written are added to `made`.
+    """A change in about `parts` pieces; files that had to be written are added to `made`.
 
-    If something is found for its rows, there is work for so many tasks however few the rows are.
+    With `finds` its rows look something up: then there is work for all tasks, however few the rows are.
     """
     share = max(policy.LEAST_ROWS, -(-change.rows // parts))
     out = [
@@ -100,7 +100,7 @@ def pieces_of(
 
 
 def weighed(table: pa.Table, weights: Ints, root: Path, parts: int, made: list[str]) -> list[Piece]:
-    """A table in at most so many pieces, in which the weights of the rows add up to about the same."""
+    """A table in at most `parts` pieces, in which the weights of the rows add up to about the same."""
     if table.num_rows == 0:
         return []
     ((file, rows),) = _files(Change.of(table), root, made)
@@ -124,7 +124,7 @@ def _files(change: Change, root: Path, made: list[str]) -> list[tuple[str, int]]
 def ranges(
     at: Arrangement, rows: int, low: int = LEAST, high: int = MOST
 ) -> list[tuple[int, int, Share]]:
-    """A map in ranges with about so many entries; a range that cannot be cut is divided by whole keys."""
+    """A map in ranges of about `rows` entries; a range that cannot be cut is divided by whole keys."""
     out: list[tuple[int, int, Share]] = []
     for a, b in at.pieces(low, high, rows):
         times = max(1, round(at.size(a, b) / rows))

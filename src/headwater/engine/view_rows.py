@@ -45,7 +45,7 @@ def scan(
     high: int = MOST,
     share: Share = WHOLE,
 ) -> Iterator[pa.Table]:
-    """All rows of a view with their weights, those of a range of hashes; of entries that it has, a share."""
+    """All rows of a view with their weights: those in a range of hashes, and of these a share."""
     if view.parts:
         yield from scan_nested(view, working, low, high, share)
         return

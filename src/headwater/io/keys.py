@@ -23,7 +23,7 @@ from headwater.state.hashing import hash_keys, places
 from headwater.state.run import column
 
 SHOWN = 3
-"""So many rows of a key are shown."""
+"""How many rows of a key are shown."""
 
 
 def check_keys(

@@ -49,7 +49,7 @@ class Function:
         return hashlib.sha256("\x00".join(parts).encode()).hexdigest()[:16]
 
     def accepts(self, count: int) -> bool:
-        """Whether the function can be called with so many arguments."""
+        """Whether the function can be called with this number of arguments."""
         try:
             inspect.signature(self.__wrapped__).bind(*[None] * count)
         except TypeError:

@@ -1,8 +1,16 @@
 """One answer compiled: the maps that a group is answered from, and the row or rows that it gives.
 
-The linear part of the group's value is one map; components that are bags are maps of their own beside it: by value
-for the DISTINCT forms, in order for min and max and what else is read from a bag, and for rows in order: the first
-of a group (LIMIT), or all with what window functions say of them.
+    each k ↦ v in m collect [having(v)] · {k, f(v)}
+
+`v` is a product of components. Those that are numbers are columns of one map, the *group's* map: count, sums. Those
+that are bags are maps of their own beside it, with the group's key and the element as key:
+
+    by value    for count(DISTINCT x) and the like: a value that comes or goes is passed on to a sum of the group
+    in order    for min, max, percentiles and arrays, read from an end or whole
+    in order    for rows: the first of a group (LIMIT), or all of them with windows
+
+Then every term in the body that is read from one of these is a column, and what is left of the body are scalars over
+columns: `Stratum` has both.
 """
 
 from __future__ import annotations
@@ -71,7 +79,11 @@ if TYPE_CHECKING:
 
 
 class Answering:
-    """The compilation of one answer."""
+    """The compilation of one answer.
+
+    `columns` says for each term over k and v in which column of the components it is. `monomials` is the source, a sum;
+    `ring` has for each monomial what it adds to each ring column of the group's map, and `rings` the types of these.
+    """
 
     def __init__(self, compiler: Compiler, name: str, term: Each | Let):
         self.compiler, self.name, self.term = compiler, name, term
@@ -109,6 +121,8 @@ class Answering:
             if isinstance(self.v.type, ProductType)
             else [("", self.v.type)]
         )
+        # Numbers of the value are ring columns of the group's map; the first column always counts rows, so that a
+        # group is gone when it is zero. Bags are looked for in the body, which says how each is read.
         scalars = [(i, n, t) for i, (n, t) in enumerate(fields) if is_scalar(t)]
         self.bags: dict[Term, int] = {
             (Field(self.v, n) if product else self.v): i
@@ -138,6 +152,7 @@ class Answering:
         return self._answer(group)
 
     def _keys(self) -> None:
+        """The columns of the group's key."""
         if self.k is None:
             return
         if isinstance(self.k.type, RecordType):
@@ -149,6 +164,11 @@ class Answering:
     # --- bags: min, max, and what is said of different values --------------------------------------------------
 
     def _bags(self) -> None:
+        """A column for every term of the body that reads a bag, and the map that it is read from.
+
+        Sub-terms come after the terms that they are in, so that the largest term with a column of its own is found
+        first: max(v.a) before v.a.
+        """
         for t in subterms(self.body):
             if t in self.columns:
                 continue
@@ -171,7 +191,7 @@ class Answering:
                     self._different(t, of, d, w, body)
 
     def _told(self, term: Term, name: str, scales: tuple[int, ...], of: Term) -> None:
-        """A component that is told from sums of the group."""
+        """A component that is computed from exact sums: a variance from n, Σx and Σx², say."""
         sums = [t for _, t in of.fields] if isinstance(of, Record) else [of]
         for s in sums:
             match s:
@@ -202,7 +222,12 @@ class Answering:
         self.columns[term] = column
 
     def _rows(self, x: Var, answer: Answer) -> None:
-        """The rows that an answer gives of a bag of {order, row}, which is kept in that order."""
+        """The rows that an answer gives of a bag of {order, row}, which is kept in that order.
+
+        ORDER BY price LIMIT 3 over rows (item, price) has the elements {order: (price), row: (item, price)}. The map
+        has the columns: those of the group's key, order columns that are no columns of the row, and the columns of the
+        row.
+        """
         assert answer.term in self.bags, answer
         element = type_of(answer.term).key
         assert isinstance(element, RecordType)
@@ -211,7 +236,8 @@ class Answering:
             (sign, m, cells(_field(e, "order")), cells(_field(e, "row")))
             for sign, m, e in self._elements(answer.term)
         ]
-        # An order column that is a column of the row, too, is kept once.
+        # An order column that is a column of the row, too, is kept once; it must be so in every monomial. `orders` has
+        # for each order column the row's column that it is, or -1, -2, ... for the first, second, ... that is apart.
         types = _flat(row_type)
         orders: list[int] = []
         apart: list[int] = []
@@ -221,6 +247,7 @@ class Answering:
             if found is None:
                 apart.append(i)
             orders.append(-len(apart) if found is None else found)
+        # Where order columns are in the key of the map: group, then `apart` from `start` on, then the row from `width` on.
         start, width = len(self.groups), len(self.groups) + len(apart)
         places = [start - 1 - o if o < 0 else width + o for o in orders]
         directions = answer.params[-1] if answer.function == "first" else answer.params[0]
@@ -244,6 +271,7 @@ class Answering:
             given = dict(zip(answer.params[2], (n for _, n in row), strict=True))
             windows = tuple((f"w{i}", w.over(given)) for i, w in enumerate(answer.params[1]))
             self.ranked = Ranked(bag, order, row, answer.params[3], 0, windows)
+            # Without an order all rows are peers, and all of them are read.
             if directions and parts:
                 columns = zip(*(p[3] for p in parts), strict=True)
                 named = zip((n for _, n in row), types, columns, strict=True)
@@ -255,15 +283,17 @@ class Answering:
             self.columns[cell] = name
 
     def _part(self, columns: Mapping[str, tuple[KeyType, tuple[Term, ...]]]) -> None:
-        """How far a changed row matters, and the totals of what comes before that it is told from.
+        """How far a changed row matters for its group, and the totals that spare reading what comes before it.
 
-        Of each column its type is given, and what it is in each monomial.
+        For a running sum the rows from the change on are read again. What the sum is there comes from the total of the
+        whole group, a ring column of the group's map, less what was read. `columns` has of each column of the row its
+        type, and what it is in each monomial.
         """
         assert self.ranked is not None
         windows = [w for _, w in self.ranked.windows]
         found = reach(windows, {n: t for n, (t, _) in columns.items()})
         if found == WHOLE or (found.kind == "suffix" and found.after):
-            return
+            return  # `Ranked` says WHOLE unless it is told otherwise
         totals: list[tuple[Total, str]] = []
         for total in carried(windows) if found.kind == "suffix" else ():
             if total.kind == "rows":
@@ -281,7 +311,7 @@ class Answering:
         self.ranked = replace(self.ranked, reach=found, totals=tuple(totals))
 
     def _ring(self, terms: list[Term], t: Type) -> str:
-        """The column of the group's ring that adds up a term of each monomial."""
+        """The column of the group's ring that adds up a term of each monomial; an equal one is shared."""
         for j in range(len(self.rings)):
             if terms and [r[j] for r in self.ring] == terms:
                 return f"r{j}"
@@ -291,6 +321,11 @@ class Answering:
         return f"r{len(self.rings) - 1}"
 
     def _different(self, term: Each, of: Term, d: Var, w: Var, body: Term) -> None:
+        """A sum over the different values of a bag, as a ring column of the group that the bag passes on to.
+
+        count(DISTINCT x) is `each d ↦ w in v.a collect [w > 0]`. It is not linear in the rows, but it is in the values
+        that come and go: the bag is a map by value, and when a value's count becomes positive, 1 is added to the group.
+        """
         rest = _once_each(d, w, body)
         power = _power(rest, d)
         if power is None:
@@ -315,7 +350,7 @@ class Answering:
         return self._kept(parts, types, lookup=start + len(types), note=note)
 
     def _counts(self, of: Term) -> list[Term]:
-        """How many elements each monomial adds to a bag."""
+        """How many elements each monomial adds to a bag: the factors of its value without the element."""
         out: list[Term] = []
         for _, m in self.monomials:
             value = _component(m.output, self.bags[of])
@@ -326,7 +361,10 @@ class Answering:
         return out
 
     def _elements(self, of: Term) -> Iterator[tuple[int, Monomial, Term]]:
-        """The monomials of a bag: those of the group's value, each with the element that it adds."""
+        """The monomials of a bag, each with the element that it adds: {k ↦ ⟨1, [f] · {x}⟩} adds x where f holds.
+
+        The output of each is {k ↦ ⟨1⟩} times how often the element is added; `_kept` makes one key of both.
+        """
         for sign, m in self.monomials:
             value = _component(m.output, self.bags[of])
             if isinstance(value, Zero):  # a branch of UNION ALL in which the column is NULL
@@ -338,7 +376,11 @@ class Answering:
             yield sign, Monomial(m.atoms, (*m.factors, *rest), Times((key, item.value))), item.key
 
     def _level(self) -> int:
-        """The level of the group: a bag that passes on to it is merged with it, as a group without rows keeps nothing."""
+        """The level of the group's map.
+
+        A bag of different values reads fewer relations than its group, perhaps, and so could be merged at a lower level.
+        But it passes on to the group in the same step, and a group that has no rows yet would keep nothing of that.
+        """
         known = self.compiler.relations.levels
         names = (s.name for _, m in self.monomials for _, s in m.atoms if isinstance(s, Rel))
         return max((known.get(n, 0) for n in names), default=0)
@@ -352,7 +394,11 @@ class Answering:
         order: Sequence[tuple[int, bool, bool]] = (),
         note: str,
     ) -> Map:
-        """The map of a bag: the group's key and the columns of an element."""
+        """The map of a bag, with the group's key and the columns of an element as its key.
+
+        It is searched by the group's key, or by its first `lookup` columns; then it is routed by the group's key, so
+        that one task merges a group with its bag.
+        """
         groups = len(self.groups)
         made = []
         for sign, m, items in parts:
@@ -376,6 +422,7 @@ class Answering:
     # --- the answer ------------------------------------------------------------------------------------------------
 
     def _answer(self, group: Map) -> Stratum:
+        """The stratum: the body as filters, cells of a row and a weight, all of them scalars over columns."""
         m = monomial(self.body)
         assert isinstance(m.output, Sng), self.body
         where = [f.condition for f in m.factors if isinstance(f, Pred)]
@@ -412,6 +459,7 @@ class Answering:
         return made
 
     def _scalar(self, term: Term) -> Scalar:
+        """A term of the body over the columns of the components; a bag that has no column by now cannot be read."""
         unread = [b for b in self.bags if b in subterms(_hidden(term, self.columns))]
         if unread:
             raise NotIncremental(
@@ -422,7 +470,11 @@ class Answering:
         return scalar(term, self.columns)
 
     def _answers(self, made: Stratum) -> Map:
-        """What was answered last, by group: what comes from a bag cannot be told from the sums."""
+        """The map of what was answered last, by group.
+
+        The old row of a touched group must be taken back. From the sums it can be told again, as the group's map has their
+        old values at hand. From a bag it would have to be read as it was before, which is more work than to keep it.
+        """
         key = tuple((f"k{i}", t) for i, (_, t) in enumerate(made.components))
         by, name = made.group.lookup, f"a{digest(self.name)}"
         note = "last answers"
@@ -472,6 +524,7 @@ def _field(record: Term, name: str) -> Term:
 
 
 def _component(output: Term, place: int) -> Term:
+    """The component of a monomial's value at a place."""
     value = output.value if isinstance(output, Sng) else output
     return value.fields[place][1] if isinstance(value, Record) else value
 

@@ -1,8 +1,9 @@
 """One statement in the making: the columns that a row has so far, and the steps that gave them.
 
-A `Flow` starts with the columns of a change. `column` binds a term to a column as soon as all that it reads is
-there; `join` looks up a block of other atoms, kept as a map that is keyed by what the rest of the statement
-still reads and in which everything else is summed away.
+A `Flow` starts with the columns of a change (`bind_row`). `column` binds a term to a column once all that it reads is
+there, `filter` and `expand` add steps, and `ring` gives the columns whose product is the value. `statements.py` joins:
+it looks up a block of other atoms, and tells the flow which columns came with it. `connected` finds the blocks, and
+`links_of` the equalities that tie a block to what is known.
 """
 
 from __future__ import annotations

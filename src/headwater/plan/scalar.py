@@ -4,7 +4,7 @@
 relied on: operands are cast to the types that the calculus computes with, so the text has the type
 `type_of(term)` and the calculus' meaning, whatever stands around it. A number of a ring is written as
 the key it is when boxed. The tree is nested lists, `[name, type, argument, ...]`, plain JSON; it is
-None where Arrow would mean something else than Spark, and `engine/vector.py` evaluates it.
+None where Arrow would mean something else than Spark, and `engine/here/arrow.py` evaluates it.
 
     SQL      what each function is in Spark SQL, and the types that its operands are cast to
     TREES    where a function has a tree (`trees.py`): a condition on the types and trees of its operands

@@ -1,7 +1,7 @@
 """Where a scalar has a tree: conditions on the types of its operands, and on those that must be constant.
 
 A tree is given where Arrow can mean what Spark means for most values. Whether it does for a value is decided when it is
-evaluated: `engine/vector.py` leaves to Spark what it cannot tell.
+evaluated: `engine/here/arrow.py` leaves to Spark what it cannot tell.
 
     local(t)      the local time of an instant, in the time zone of the database
     instant(t)    the instant of a local time; day_start(d) the first one of a day

@@ -44,7 +44,7 @@ from headwater.plan.subqueries.keyed import LIVE, Named
 from headwater.rules.rows import tidy
 
 MOST = 8
-"""So many products are written out; a union that makes more of them is read as a relation."""
+"""How many products are written out at most; a union that makes more of them is read as a relation."""
 Path = tuple[str, ...]
 """The fields that lead to a column of a row of rows: the column `k` of the row `o` is ("o", "k")."""
 

@@ -1,1 +1,1 @@
-"""Calculus to calculus: one function a law, rules in tuples that read in order."""
+"""Calculus to calculus: one function for each law, rules in tuples that read in order."""

@@ -17,7 +17,7 @@ from headwater.calculus.terms import Rel, Var
 from headwater.rules.monomial import Monomial
 
 MOST_SETS = 3
-"""So many factors change all at once: seven terms. A relation that is joined with itself more often goes one by one."""
+"""How many factors may change all at once: three make seven terms. More than that are taken one by one."""
 
 
 class Changed(NamedTuple):

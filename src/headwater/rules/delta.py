@@ -3,7 +3,7 @@
     q[R + ΔR] = q[R] + delta(q)[R, ΔR]
 
 for any set of inputs that change at once, everything on the right read at the old version. The rules
-go by class of node, one function a class, and 0 is symbolic: nothing is built for what stays the same.
+go by class of node, one function for each class, and 0 is symbolic: nothing is built for what stays the same.
 
     constant        what reads nothing that changes                      Δ = 0
     linear          + - sum field for (each way) sng dict fn δ           Δ f(a) = f(Δa)
@@ -52,7 +52,7 @@ from headwater.calculus.terms import (
 from headwater.calculus.types import is_key
 
 Changes = dict[Var | Rel, Term]
-"""What changes, and by what."""
+"""The leaves of a term that change, each with the term of its change: {R: ΔR}."""
 
 
 def delta(term: Term, changed: Iterable[str], level: int = 1) -> Term:

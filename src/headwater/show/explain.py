@@ -1,8 +1,11 @@
 """A query at each stage of its way from text to increments, as text.
 
 `explain(term)` shows the type, the normal form, the split into state and answer with the merge of each
-state, the deltas of each state down to degree 0 with their costs, and the shredded form. It only shows
-what the rules give; it decides nothing.
+state, the deltas of each state down to degree 0 with their costs, and the shredded form. This is theory: what the
+rules say of a query. It decides nothing, and a view may be kept otherwise.
+
+`explain_view` shows how a view is kept: its strata, its maps and the statements that change them, as they are run.
+`explain_can` says what would be kept for a query that is not defined.
 """
 
 from __future__ import annotations
@@ -40,7 +43,7 @@ from headwater.theory.split import merges, split, trace_lineage
 ROWS, INNER, CHANGED = 1000, 10, 10
 """Sizes at which costs are shown: rows of an input, of an inner bag, and of a change."""
 MOST_AT_ONCE = 3
-"""Above so many occurrences of inputs, changes are taken one input after another."""
+"""Above this number of occurrences of inputs, changes are taken one input after another."""
 SIZES = f"costs at {ROWS} rows an input, {INNER} an inner bag, {CHANGED} a change"
 
 

@@ -179,7 +179,7 @@ class Arrangement:
         return at, table
 
     def _consolidated(self, found: list[tuple[Ints, pa.Table]], single: bool) -> pa.Table:
-        """What the runs say together, newest first: one entry a key, none that is zero."""
+        """What the runs say together, newest first: one entry for each key, none that is zero."""
         if not found:
             return self._indexed(np.zeros(0, np.int64), self.spec.schema.empty_table())
         at = np.concatenate([i for i, _ in found])
@@ -221,7 +221,7 @@ class Arrangement:
     def scan(
         self, low: int = LEAST, high: int = MOST, rows: int = 1_000_000, share: Share = WHOLE
     ) -> Iterator[pa.Table]:
-        """All entries whose hash is in [low, high), consolidated and in order, about so many at a time.
+        """All entries whose hash is in [low, high), consolidated and in order, about `rows` at a time.
 
         A `share` of them has those that a hash of the whole key says, so that a single hash can be divided.
         """
@@ -235,7 +235,7 @@ class Arrangement:
     def pieces(
         self, low: int = LEAST, high: int = MOST, rows: int = 1_000_000
     ) -> Iterator[tuple[int, int]]:
-        """Hash ranges with about so many rows each; a hash with as many has a range of its own.
+        """Hash ranges of about `rows` rows each; a hash that has as many has a range of its own.
 
         Runs may overlap or follow each other, so each is looked at in equal steps and all marks count the same.
         """
@@ -353,14 +353,14 @@ def _within(h: Ints, order: Ints, ref: RunRef) -> Ints:
 
 
 def consolidate(spec: MapSpec, table: pa.Table) -> pa.Table:
-    """Entries sorted, one a key: added up in a change map, the first (newest) in a value map."""
+    """Entries sorted, one for each key: added up in a change map, the first (newest) in a value map."""
     table = sort_stable(spec, table)
     starts = boundaries(hashes(table), key_parts(spec, table))
     return combine(spec, table, starts)
 
 
 def total(spec: MapSpec, table: pa.Table) -> pa.Table:
-    """Changes sorted, one a key, added up whatever the kind of the map."""
+    """Changes sorted, one for each key, added up whatever the kind of the map."""
     columns, down = sort_columns(spec, table)
     table = table.take(pa.array(sort_order(hashes(table), columns, down)))
     starts = boundaries(hashes(table), key_parts(spec, table))
@@ -444,7 +444,7 @@ def halves(values: pa.Array) -> Ints | None:
 
 
 def small(values: pa.Array, terms: int) -> Ints | None:
-    """Decimals as unscaled integers, if so many of them surely add up to 64 bits; adding these is cheap."""
+    """Decimals as unscaled integers, if the sum of `terms` of them surely fits into 64 bits; adding these is cheap."""
     both = halves(values) if len(values) else None
     if both is None:
         return None

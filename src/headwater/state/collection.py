@@ -21,7 +21,7 @@ from headwater.state.log import CHECKPOINT, FLOORS, FOLDER, Log, Version, path_o
 from headwater.state.run import is_data_file
 
 AT_A_TIME = 32
-"""So many old records are read in one go."""
+"""How many old records are read at a time."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """The first or last entries of groups, in order, without reading the groups.
 
 In an ordered map each run has the entries of a group in order. So the first k of the group are among the
-first few of each run: `first_k` takes so many from the front of each run, adds them up, and keeps what lies
+first few of each run: `first_k` takes a few entries from the front of each run, adds them up, and keeps what lies
 before the end of every part that was cut off; nothing unseen can come before that. Groups that have too
 few entries left, because deletions cancelled them, are read further in the next round. The work is that of
 the prefix, not of the group. `last_k` is the same from the other end: *near* is the end that is asked for.

@@ -38,7 +38,7 @@ Kind: TypeAlias = Literal["before", "after", "tear", "error", "full", "slow"]
 STOPS: tuple[Kind, ...] = ("before", "after", "tear")
 FAILURES: tuple[Kind, ...] = ("error", "full")
 MANY = 6
-"""Up to so many unsynced names, all their combinations are tried."""
+"""Up to this number of unsynced names, all their combinations are tried."""
 
 
 class Stopped(BaseException):

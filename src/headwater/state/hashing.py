@@ -1,7 +1,7 @@
 """Hashes of keys: 64 bits that any two equal keys share, on any machine, for ever.
 
 State on disk is sorted by these hashes, so they are written down here in full and depend on no library's
-own hash. A column gives a *word* a row: an integer, date, time or boolean itself, a float its bits (one NaN,
+own hash. A column gives a *word* for each row: an integer, date, time or boolean itself, a float its bits (one NaN,
 no negative zero), a decimal its unscaled integer, text and bytes the sum of their scrambled 8-byte words.
 Equal values of any width have the same word. The words of a row's columns are folded from left to right,
 
@@ -191,7 +191,7 @@ def _rest(view: Words, at: Ints, left: Ints) -> Words:
 
 
 def _scrambled(view: Words, at: Ints, left: Ints, keyed: Any) -> Words:
-    """mix(word + key) for the words at some bytes, of which so many belong to the text."""
+    """mix(word + key) for the words at some places; `left` says how many of its bytes belong to the text, and only these count."""
     found = view[at]
     found &= MASKS.take(left, mode="clip")
     found += keyed

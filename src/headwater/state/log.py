@@ -1,7 +1,7 @@
-"""The commit log: one JSON record a version, created only if absent.
+"""The commit log: a JSON record for each version, created only if absent.
 
-A record says what changed: runs added and removed, maps created and dropped, facts set. Every so many
-versions a record also holds all of it, a checkpoint, so that reading a version means reading a checkpoint
+A record says what changed: runs added and removed, maps created and dropped, facts set. Every 16th
+version a record also holds all of it, a checkpoint, so that reading a version means reading a checkpoint
 and the few records after it. Each record ends with a checksum of itself; one that is missing or unreadable
 is an error that names the last whole version, and is never skipped.
 
@@ -33,10 +33,10 @@ from headwater.state.run import LEAST, MOST, ROUNDS, MapSpec, Order, RunRef, is_
 
 FOLDER, FLOORS = "log", "floor"
 CHECKPOINT = 16
-"""Every so many versions a record holds everything."""
+"""After how many versions a record holds everything."""
 _RECORD, _FLOOR = re.compile(r"\d{20}\.json"), re.compile(r"\d{20}")
 _MISSING = 10_000
-"""With so many records missing the number of the last is no number of a version."""
+"""If more records are missing before the last one, its number is taken for no number of a version."""
 _LATEST = 1 << 37
 """A time, in seconds, that no record is written at."""
 _OLD_STEPS = 1000

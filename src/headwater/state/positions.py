@@ -2,8 +2,8 @@
 
 In an ordered map each run has the entries of a group in order, so that a position in the order is found in
 each run by bisection. What lies from there on (up to a second position) is read from every run and added
-up. A few rows before it, or behind, are asked for as in `ordered`: so many entries are taken from each run,
-and again twice as many for groups that deletions have left too few of.
+up. A few rows before it, or behind, are read as in `ends`: a few entries are taken from each run, and
+twice as many again for groups in which deletions have left too few.
 """
 
 from __future__ import annotations
@@ -219,7 +219,7 @@ def _indexed(spec: MapSpec) -> pa.Table:
 def _part(
     spec: MapSpec, spans: list[Span], groups: Ints, reach: int, backwards: bool
 ) -> tuple[pa.Table, Bools, Bools]:
-    """So many entries of each run next to the positions; which are settled; which groups have more."""
+    """The `reach` entries of each run next to the positions; which are settled; which groups have more."""
     lows, highs = list[Ints](), list[Ints]()
     cuts = [np.zeros(0, np.bool_)]
     more = np.zeros(len(groups), np.bool_)

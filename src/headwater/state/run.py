@@ -43,11 +43,11 @@ Generation = tuple[int, int]
 ROUNDS = 1 << 31
 """A version has fewer rounds than this."""
 CHECKED = 32 << 20
-"""Runs of so many bytes are compared with their checksum when they are first opened; larger ones when all of them is read."""
+"""Runs up to this number of bytes are compared with their checksum when they are first opened; larger ones when all of them is read."""
 RECENT = 64
-"""So many files that the newest version does not name stay open for whoever reads them next."""
+"""How many files that the newest version does not name stay open for whoever reads them next."""
 ABOUT = b"headwater"
-"""Where a run says what it is."""
+"""The key in the metadata of a run's schema under which it says which map and version it is of."""
 
 
 @dataclass(frozen=True)

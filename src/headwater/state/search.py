@@ -16,7 +16,7 @@ from headwater.state.keys import Ints
 
 BLOCK = 4096
 DENSE = 32
-"""With a key for every so many rows or more, going through the run in order is faster than jumping."""
+"""If there is a key for every 32 rows, or more keys, going through the run in order is faster than jumping."""
 
 
 class Hashes:

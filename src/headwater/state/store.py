@@ -43,9 +43,9 @@ LOG = logging.getLogger("headwater")
 DATA = "data"
 KEEP = Keep()
 TOGETHER = 8 << 20
-"""Compactions of so many bytes are written into one file."""
+"""Compactions up to this number of bytes are written into one file."""
 COLLECT = 8
-"""After so many commits old files are looked for."""
+"""After how many commits old files are looked for."""
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ operations: `merge`; `diminish`, its inverse for deletions, so that (x ⊗ y) �
 which keeps of x ⊗ y only what y touches, so that x ⊗ diffuse(x, y) = x ⊗ (x ⊗ y) for idempotent ⊗.
 
 `infer` finds the monoid of a term from those of its parts, like a type. A join of two changing inputs is a
-homomorphism only when its keys are in the output and one side is □: it has one row a key, and every batch that
+homomorphism only when its keys are in the output and one side is □: it has one row for each key, and every batch that
 touches the key brings that same row. `Inference.assumes` says where that was assumed; where it does not hold the
 state is maintained by deltas, which assume nothing.
 """

@@ -3,7 +3,7 @@
 `h` is made of the largest parts that are sums and products of the inputs; they are the state, and are
 maintained by deltas. What is left is the answer `a`, a term over state variables. A subquery that is
 correlated by equality becomes a look-up in a map of its own (`decorrelate`). For a join, `trace_lineage`
-adds the join keys to the state's keys, which makes the state a homomorphism whose merge `monoid.infer`
+adds the join keys to the state's keys, which makes the state a homomorphism whose merge `merge_monoids.infer`
 finds; the answer then sums them away again.
 """
 

@@ -222,7 +222,7 @@ def _boxed(t: object) -> pa.DataType:
 
 
 def signed(stratum: Stratum, sides: Sequence[tuple[pa.Table, int | pa.Array]]) -> pa.Table:
-    """Components with their weights, one weight for all of a table or one a row."""
+    """Components with their weights, one weight for all of a table, or one for each row."""
     types = stratum.components
     schema = pa.schema([*((n, arrow_type(t)) for n, t in types), (WEIGHT, pa.int64())])
     tables = [schema.empty_table()]

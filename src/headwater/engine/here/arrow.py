@@ -1,6 +1,6 @@
 """Evaluates the trees of scalar expressions on Arrow tables, column by column.
 
-A tree is made by `compiler/scalar.py` where Arrow can mean exactly what Spark means; here each name is
+A tree is made by `plan/scalar.py` where Arrow can mean exactly what Spark means; here each name is
 one row of `NODES`, a function of the result type and of the operands' columns or constants. Where Spark
 would raise an error (overflow, division by zero), `ArrowCannot` is raised and Spark is asked. A guard guards
 as it does there: behind `case`, `and`, `or` and `coalesce` only the rows are evaluated that come so far.
@@ -243,7 +243,7 @@ OPEN: dict[str, Callable[[Column], Column]] = {
     "or": lambda a: pc.invert(pc.fill_null(a, False)),
     "coalesce": pc.is_null,
 }
-"""Where the next operand decides."""
+"""For which rows the next operand is evaluated, by the value of the one before: for `a and b` those in which a is not false."""
 
 HARMLESS = {
     *("column", "literal", "field", "=", "<>", "<", "<=", ">", ">=", "<=>"),

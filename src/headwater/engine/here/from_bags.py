@@ -1,7 +1,11 @@
-"""What is read from bags in order: an end of a group, or all of it.
+"""Answers from bags in order: a value for each group, its first rows, or its rows with windows.
 
-`from_bag` gives one value a group: the least or greatest element without reading the group, or a function of all of
-its elements. `ranked` gives rows: the first of each group, or all of them with what window functions say.
+`from_bag` gives one value for each group: the least or greatest element without reading the group, or a function of all
+of its elements. `ranked` gives rows: the first of each group, or all of them with what window functions say. `around` gives
+only the rows that a change can matter for, with their windows: for lag(x, 1) and a changed row, that row and the next one.
+
+All groups are read at once. `INDEX` is the column that says which of the keys a row belongs to; rows are in the order of
+the groups, and inside of a group in the order of the map.
 """
 
 from __future__ import annotations
@@ -36,6 +40,8 @@ def from_bag(at: Arrangement, b: FromBag, keys: pa.Table) -> pa.Array:
     if b.function in ENDS:
         last, item = ENDS[b.function]
         found = last_k(at, keys, 1) if last else first_k(at, keys, 1)
+        # If a group has several entries here they are nearest first: written backwards, the first of them stays. A
+        # group without entries keeps -1, and gets NULL.
         index = np.asarray(column(found, INDEX))
         places = np.full(keys.num_rows, -1, np.int64)
         places[index[::-1]] = np.arange(len(index), dtype=np.int64)[::-1]
@@ -88,11 +94,15 @@ def ranked(
 
 
 def _between(group: Ints, counts: Ints, offset: int, limit: int | None) -> Ints:
-    """Of how many rows an entry has in its group, how many lie between an offset and a limit."""
+    """For each entry, which stands for `counts` equal rows: how many of these lie between an offset and a limit.
+
+    With the counts 2 and 3, an offset of 1 and a limit of 2 it is 1 and 1.
+    """
     if not len(group):
         return counts
     ends = np.cumsum(counts)
     starts = ends - counts
+    # Positions run through all groups; less that of the group's first entry they are positions inside of the group.
     position = starts - starts[np.searchsorted(group, group, "left")]
     stop = position + counts if limit is None else np.minimum(position + counts, offset + limit)
     return np.asarray(np.maximum(stop - np.maximum(position, offset), 0))
@@ -113,7 +123,7 @@ def _windowed(
 def _valued(
     at: Arrangement, r: Ranked, found: pa.Table, group: Ints, carry: Carry | None = None
 ) -> dict[str, pa.Array]:
-    """The columns of rows and of their windows."""
+    """The columns of rows, and those of their windows; `carry` has the totals of what comes before the rows."""
     rows = {n: column(found, c) for c, n in r.row}
     order = {f"o{i}": column(found, c) for i, c in enumerate(r.order)}
     directions = [(o.descending, o.nulls_last) for o in at.spec.order][: len(order)]
@@ -139,7 +149,7 @@ class Span:
 
 
 def changed_part(new: Arrangement, keys: pa.Table) -> tuple[pa.Table, Span]:
-    """The groups whose rows changed, and between which positions."""
+    """The groups whose rows changed, and between which positions: `new` has only the entries that an increment added."""
     names = [o.column for o in new.spec.order]
     first, last = _nearest_of(first_k(new, keys, 1)), _nearest_of(last_k(new, keys, 1))
     changed = pa.array(np.asarray(column(first, INDEX)))
@@ -159,8 +169,11 @@ def around(
 ) -> tuple[Ints, dict[str, pa.Array], pa.Array]:
     """The rows that a change between two positions can matter for, with their windows' values.
 
-    Those that only they depend on are read, too, and not given. `totals` are those of the whole groups.
+    More rows are read than are given: those that the values of the given rows depend on. `totals` are those of the whole
+    groups.
     """
+    # A row reads `before` rows before it and `after` rows behind it. So a change matters for `after` rows before it and
+    # for `before` rows behind it. The outermost of these read their own rows: before + after rows on both sides.
     before, after = r.reach.before, r.reach.after
     if r.reach.kind == "local":
         wide = before + after
@@ -173,6 +186,8 @@ def around(
     group, side = (np.asarray(column(found, n)) for n in (INDEX, AT))
     carry = None
     if r.reach.kind == "suffix":
+        # Everything from the change on was read. What comes before it is the whole group less that, so a running sum
+        # can go on from there without reading it: totals are linear, and are kept with the group.
         carry = {
             t: _less(whole, _total(t, r, found, group, keys.num_rows))
             for t, whole in totals.items()
@@ -184,7 +199,10 @@ def around(
 
 
 def _given(group: Ints, side: Ints, before: int, behind: int) -> np.ndarray[Any, Any]:
-    """Which rows are between the positions, or so many rows before or behind."""
+    """Which rows are between the positions, at most `before` rows before these, or at most `behind` rows behind them.
+
+    `side` is -1 for rows before the positions, 1 for those behind, and 0 between.
+    """
     place = np.arange(len(group))
     low, high = (np.searchsorted(group, group, s) for s in ("left", "right"))
     earlier = np.append(0, np.cumsum(side < 0))
@@ -212,7 +230,7 @@ def _total(t: Total, r: Ranked, found: pa.Table, group: Ints, groups: int) -> An
 
 
 def _less(whole: pa.Array, part: Any) -> pa.Array:
-    """A total of groups without that of the rows that were read."""
+    """A total of whole groups, less that of the rows that were read."""
     left = exact(whole).astype(object) - part
     if not pa.types.is_decimal(whole.type):
         return pa.array(left.tolist(), pa.int64())

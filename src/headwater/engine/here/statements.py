@@ -26,7 +26,7 @@ Scalars = Callable[[Sequence[Bind | Filter], pa.Table], pa.Table]
 
 
 class Maps(Protocol):
-    """Where look-ups find arrangements."""
+    """Maps to look up in, such as those of `engine.working`."""
 
     def find(self, lookup: Lookup) -> Arrangement:
         """The arrangement that a look-up reads."""

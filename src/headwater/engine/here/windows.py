@@ -194,7 +194,7 @@ def exact(column: pa.Array) -> Array:
 
 
 def _roomy(values: Array, count: int, factor: int = 1) -> Array:
-    """The same numbers, as Python's if so many of them, times the factor, may not fit into 64 bits."""
+    """The same numbers; as Python's integers if the sum of `count` of them, times the factor, may not fit into 64 bits."""
     if values.dtype == object or not len(values):
         return values
     largest = max(abs(int(values.max())), abs(int(values.min())))

@@ -49,16 +49,16 @@ from headwater.state.run import column
 LABELS = "_labels"
 """The field of a document that names its inner bags."""
 GUESSES = 8
-"""So many ways are tried to read the key of a row from the label of its bag, before all rows are searched."""
+"""How many ways are tried to read the key of a row from the label of its bag; after that all rows are searched."""
 Key: TypeAlias = tuple[Any, ...]
-"""The key of a document, one value a column."""
+"""The key of a document: a value for each of its columns."""
 
 
 @dataclass(frozen=True)
 class DeepChange:
     """One change inside of a document: in its inner bags `label` at `path` a row came or went `weight` times.
 
-    With `old`, so many rows that were `old` have other cells now, and the inner bags that they had. A row that came is
+    With `old`, `weight` rows that were `old` have other cells now, and the inner bags that they had. A row that came is
     whole; one that went, and `old`, has its own cells and labels. The path "" is the document itself: other cells.
     """
 
@@ -391,10 +391,10 @@ def owner_keys(view: View, working: Working, number: int, labels: pa.Table) -> p
 def _top_keys(
     view: View, working: Working, number: int, labels: pa.Table, counts: np.ndarray[Any, Any]
 ) -> pa.Table:
-    """The keys of top rows by their labels, of which so many rows are known to be there.
+    """The keys of the top rows that have each label; `counts` says how many such rows there are.
 
-    Mostly the key is in the label, and is looked up; that nothing else has the label, the count says. Labels that
-    others have too are searched for in all top rows.
+    Mostly the key can be read from the label, and is looked up. If fewer rows are found than `counts` says, other rows
+    have the label, too, and are searched for among all top rows.
     """
     part, top = view.parts[number], view.parts[0]
     key = key_of(view)

@@ -106,7 +106,7 @@ class Cluster:
         routing: Routing,
         made: list[str],
     ) -> list[DataFrame]:
-        """(part, map, bytes) of all statements, one DataFrame a hop."""
+        """(part, map, bytes) of all statements, a DataFrame for each hop."""
         out = []
         for name in dict.fromkeys(s.drives for s in statements):
             mine = [slim(s) for s in statements if s.drives == name]

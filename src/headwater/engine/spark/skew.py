@@ -4,7 +4,7 @@ The task of an entry is a part of the hash space, that of the hash of its map's 
 than others, a label with a large inner bag or a frequent join key, would make one task the longest; so the rows of a
 key that is *heavy* are treated apart, in the hop that emits them:
 
-    equal keys are added up first     a sum over a frequent group, or over everything, is one row a task
+    equal keys are added up first     a sum over a frequent group, or over everything, is one row for each task
     the whole key says the part       where a map is a sum of its runs, so that nobody minds who writes an entry
 
 Whoever merges an entry of a key that belongs to another part writes it into a run of its own, so that the ranges of
@@ -36,7 +36,11 @@ REPEATED = 4
 
 @dataclass(frozen=True)
 class Routing:
-    """How the rows that tasks emit find the tasks that merge them; `free` maps have any number of writers a key."""
+    """How the rows that tasks emit find the tasks that merge them.
+
+    There are `parts` tasks that merge. In the maps that are `free`, several tasks may write one key. A key with more rows
+    than `heavy` is treated apart.
+    """
 
     parts: int
     free: frozenset[str]
@@ -121,7 +125,7 @@ def _repeated(h: Ints) -> bool:
 
 
 def _heavy(h: Ints, limit: int) -> Bools | None:
-    """The rows of hashes that there are more than so many of; None if there are none."""
+    """The rows whose hash more than `limit` rows have; None if there are none."""
     bucket = (h.view(np.uint64) >> np.uint64(48)).astype(np.int64)
     full = np.bincount(bucket, minlength=1 << 16) > limit
     if not full.any():  # mostly so, and then nothing was sorted

@@ -108,7 +108,7 @@ _NO_SCALAR = ("AGGREGATE_FILTER", "AGGREGATE_FUNCTION", "WINDOW_FUNCTION", "GENE
 
 
 def _problem(reader: Reader, e: exp.Expr, told: Told, cause: Unread) -> Exception:
-    """What is said where Spark refuses."""
+    """The error for an expression that Spark refuses."""
     if told.condition.startswith("PARSE"):
         return cause  # a part of something that can be read
     if cause.sure:

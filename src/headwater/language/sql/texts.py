@@ -42,8 +42,8 @@ _CLOSED_BY = {"(": ")", "[": "]", "{": "}"}
 def check_template(template: str, holes: int = 1000) -> None:
     """Raises unless a template is an expression that may be defined: no subquery, no comment, no function that runs code.
 
-    A hole is `{0}` and nothing else, below so many, and a word of its own: whatever is put there, the words around it
-    stay what they are. Brackets are closed, so that it stays inside of those that are put around it.
+    A hole is `{0}` and nothing else, with a number below `holes`, and a word of its own: whatever is put there, the
+    words around it stay what they are. Brackets are closed, so that it stays inside of those that are put around it.
     """
     words = list(_words(_with_holes(template, holes)))
     if [w for _, w in words].count(_HOLE) != _with_holes(template, holes).count(_HOLE):

@@ -38,7 +38,7 @@ Owned = Mapping[str, Owner]
 
 
 def without_owners(m: Monomial, owned: Owned) -> Monomial:
-    """The monomial without the owners that it reads nothing of but what their inner rows say too."""
+    """The monomial without the owners of which it reads nothing but their keys, which their inner rows have, too."""
     for y, inner in m.atoms:
         owner = owned.get(inner.name) if isinstance(inner, Rel) else None
         for x, outer in m.atoms:
@@ -50,6 +50,7 @@ def without_owners(m: Monomial, owned: Owned) -> Monomial:
 
 
 def _without(m: Monomial, x: Var, y: Var, owner: Owner) -> Monomial | None:
+    """The monomial without the owner x of y; None if they are not joined by the whole key, or more of x is read."""
     same: dict[Term, Term] = {Field(x, k): Field(y, n) for n, k in owner.key}
     joined = [f for f in m.factors if _equates(f, same)]
     if {a for f in joined for a in same if _has(f, a)} != set(same):

@@ -85,10 +85,12 @@ VALUE = "value"
 
 @dataclass(frozen=True)
 class FlatPart:
-    """The top rows of a nested query, or the contents of its inner bags at a path.
+    """A flat part of a nested query: its top rows, or the contents of all its inner bags at a path.
 
-    `term` gives rows of the label's columns and then those of the shape; `owner` is the part above, and `at` the
-    columns there that are the label, `tagged` by a number where the place has several kinds of bags.
+    `term` gives flat rows: first the columns of the label, `#0`, `#1`, ..., then those that `shape` puts together. For
+    inner bags `owner` is the number of the part above, and `at` are the columns of its rows that hold the label. Where
+    a place may have bags of several kinds, `tagged` is the column above that says which kind a row has, and the number
+    of this one.
     """
 
     path: str
@@ -113,7 +115,13 @@ def parts_of(term: Term) -> list[FlatPart]:
 
 @dataclass
 class _Bag:
-    """The contents of one kind of inner bag in the making: over `params`, and by key once that is known."""
+    """One kind of inner bag in the making.
+
+    `term` is the contents of one bag, as flat rows over `params`, the values in its label that `shred` gave it. `keys`
+    are the terms over `params` that really determine it, its label from now on. `closed` is the contents of all bags,
+    each row with its key before it, where equalities say the key; else None, and the rows above are asked for the
+    labels.
+    """
 
     path: str
     index: str
@@ -132,6 +140,12 @@ class _Parts:
         self.known: dict[tuple[str, Dict], int] = {}
 
     def all(self, flat: Term, t: KeyType, context: Context) -> list[FlatPart]:
+        """The parts of a shredded query, level by level.
+
+        Bags are numbered as they are met, which is from the inside to the outside: the columns of a row depend on the
+        keys of the bags in it. Parts are numbered from the top, so that each comes after its owner. `numbers` leads
+        from the one to the other, and shapes are renumbered in the end.
+        """
         flat = rewrite(flat, LOOKED_UP)
         labels = _Labels(flat)
         shape = self.shape(t, context, "", "", labels)
@@ -183,6 +197,7 @@ class _Parts:
                     for d in _dictionaries(context.dictionary)
                     if not isinstance(d, Dict) or d.index in labels.made
                 ]
+                # A tag is needed to tell kinds apart, and also to tell no array (NULL) from an empty one.
                 tag = f"{name}#" if len(found) > 1 or labels.may_be_null else None
                 variants = []
                 for i, number in enumerate(found):
@@ -218,6 +233,7 @@ class _Parts:
                 yield column, self._value(label, bag, j)
 
     def _tag(self, label: Term, variants: Sequence[Variant]) -> Term:
+        """Which kind of bag a label names, by number; NULL where there is no array."""
         match label:
             case Label(index):
                 kinds = [self.bags[v.part].index for v in variants]
@@ -229,6 +245,7 @@ class _Parts:
         raise _unread(label)
 
     def _value(self, label: Term, bag: _Bag, place: int) -> Term:
+        """The value of a key of one kind of bag in a label; NULL where the label is of another kind."""
         match label:
             case Label(index, args):
                 if index != bag.index:
@@ -245,7 +262,10 @@ class _Parts:
     # --- inner bags -----------------------------------------------------------------------------------------------
 
     def bag(self, dictionary: Term, t: KeyType, context: Context, path: str) -> int:
-        """The number of a dictionary's bags: their contents as columns, and the key that determines them."""
+        """The number of a dictionary's bags, with their contents as flat rows and the key that determines them.
+
+        If equalities do not say the key, it is every column that the contents read from outside.
+        """
         if not isinstance(dictionary, Dict):
             raise NotShreddable(f"`{dictionary}` defines inner bags in a way that is not followed")
         at = (path, dictionary)
@@ -271,7 +291,7 @@ class _Parts:
         variant: Variant,
         tagged: tuple[str | None, int],
     ) -> Term:
-        """The contents of all bags, each row with the label of its own."""
+        """The contents of all bags of a kind, each row with the label of its bag before it."""
         names = [*label, *(n for n, _ in _row_type(bag.term).fields)]
 
         def named(key: Term) -> Record:
@@ -281,6 +301,8 @@ class _Parts:
             if not bag.closed:
                 return Zero(MapType(_labelled(bag, names), INT))
             return outputs(sum_of(bag.closed), named)
+        # Not closed: for each label that some row above has, the contents of its bag. So this part reads the part above,
+        # and changes when labels come and go there.
         domain = _domain(above, variant, tagged, label)
         x = Var("d", type_of(domain).key)
         term = apart_from(bag.term, {"d"})
@@ -315,7 +337,10 @@ def _row_type(term: Term) -> RecordType:
 def _domain(
     above: FlatPart, variant: Variant, tagged: tuple[str | None, int], label: tuple[str, ...]
 ) -> Term:
-    """The different labels that the rows above have."""
+    """The different labels that the rows above have: what a part is computed for that is not closed.
+
+    each d ↦ w in (for r in above collect {label of r}) collect [w > 0] · {d}
+    """
     r = Var("r", type_of(above.term).key)
     key = Record(tuple((n, Field(r, c)) for n, c in zip(label, variant.label, strict=True)))
     tag, number = tagged
@@ -330,7 +355,11 @@ def _domain(
 
 
 def by_key(term: Term, outer: set[Var]) -> Keyed | None:
-    """A bag that depends on outer columns as a map by key; None if equalities do not say all."""
+    """A bag that depends on outer columns as a map by key; None if equalities do not say all.
+
+    [l for l in lines if l.order_id == o.id]       by key   {(l.order_id, l)}, and the key is o.id
+    [l for l in lines if l.price > o.least]        None: no map by a value of o has just these bags
+    """
     found = summands(term)
     if not variables(term) & outer:  # one bag for all: its label says nothing
         same = outputs(term, lambda key: key_of([LIVE], cells(key)))
@@ -376,7 +405,7 @@ def _by_group(sign: int, term: Each, outer: set[Var]) -> Keyed | None:
 
 
 def outputs(term: Term, f: Callable[[Term], Record]) -> Term:
-    """The term with every row that it gives replaced by another."""
+    """The term with f(row) for every row that it gives: it goes through all that only chooses or combines rows."""
     match term:
         case For() | Each() | Let():
             *outer, body = children(term)

@@ -54,9 +54,12 @@ PRESENT = Const(0, BIGINT)
 
 @dataclass(frozen=True)
 class SourcePart:
-    """One relation of a source: `owner` columns of the row that holds it, then its own; arrays of its own are a mark.
+    """One relation of a source: its rows, or the elements of an array in them.
 
-    `key` are the columns that tell its rows apart, if they have any; `given` is a row as users write it.
+    `row` has the columns of the relation: first those of `owner`, the key of the row that holds the array, then the element's
+    own. In the place of an array that is a relation itself there is a mark: 0, or NULL for an array that is NULL. `key` are
+    the columns that tell rows apart, if there are any; `given` is a row as users write it; `above` is the number of
+    the relation that has the owners.
     """
 
     name: str

@@ -1,7 +1,8 @@
 """Nested views: every flat part a map of its own, looked up by label, and the owners of each label beside it.
 
-The rows of a part are those of its flat query. `owners` of a part has each of its labels with the labels of the rows
-above that hold it, so that what is read of a bag can tell whether anyone has it.
+A part holds the rows of its flat query. It may hold bags that no row has, since a part reads nothing of the rows above
+it. So there is a second map for each part, `owners`: every label, with the labels of the rows above that have it. A bag is
+there for a reader when `owners` has its label.
 """
 
 from __future__ import annotations

@@ -286,7 +286,7 @@ class Subqueries:
         return [(s, m if r else self._once(m)) for (s, m), r in zip(done, reads, strict=True)]
 
     def _once(self, m: Monomial) -> Monomial:
-        """A monomial that reads nothing as one over a relation that has its one row always."""
+        """A monomial without atoms as one over a relation that always has exactly one row, so that it can be joined."""
         v = Var(self.fresh("v"), INT)
         rows = self.named(Let(v, Zero(INT), Sng(key_of([LIVE]), ONE)))
         one = Var(self.fresh("p"), type_of(rows).key)

@@ -119,7 +119,11 @@ class Truth:
                 return self._joined(term, there=True)
 
     def counted(self, term: Term) -> Monomial | None:
-        """The monomial times ¬r, with the number of those rows in their place that are only counted."""
+        """The monomial times ¬r, where some of its rows are only counted; None if there are none such.
+
+        These rows are not joined. The answers A have, for each key at which r has nothing, how many of them there are,
+        and the monomial is multiplied by that number (see `counted.py`).
+        """
         if not isinstance(term, For) or _null_aware(term) is not None:
             return None
         of, found = self.of, opened(summands(term))

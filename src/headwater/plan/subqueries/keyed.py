@@ -56,7 +56,12 @@ Named = Callable[[Term], Term]
 
 @dataclass(frozen=True)
 class Keyed:
-    """A subquery as a closed map: monomials that begin their keys with `_key0`..., and what outside equals those."""
+    """A subquery as a map that is looked up: `parts` is the map, `keys` are the terms outside that it is looked up by.
+
+    q(x) = for y in S collect [y.k = x.a] · s    has  parts  for y in S collect {_key0: y.k ↦ s}   and  keys  x.a
+
+    The monomials of `parts` read nothing from outside; their keys begin with the columns `_key0`, `_key1`, ...
+    """
 
     parts: Signed
     keys: list[Term]
@@ -95,7 +100,10 @@ def by_equalities(found: Signed, outer: set[Var]) -> Keyed | None:
 
 
 def _link(factor: Term, bound: set[Var], outer: set[Var]) -> tuple[Term, Term, list[Term]] | None:
-    """(outside, inside, guards) of a filter that equates the two; a filter on the outside alone equals true."""
+    """(outside, inside, guards) of a filter that equates the two; None if it does not.
+
+    A filter that reads the outside alone is taken for an equality with `true`, so that it becomes a part of the key.
+    """
     if not isinstance(factor, Pred) or relations(factor) or any(calls_of(factor)):
         return None
     found = equated(factor, bound, outer)
@@ -106,7 +114,13 @@ def _link(factor: Term, bound: set[Var], outer: set[Var]) -> tuple[Term, Term, l
 
 
 def outer_rows(m: Monomial, keys: Sequence[Term]) -> Monomial:
-    """The rows of a monomial that terms over it are taken from: all that is joined, if they read several."""
+    """The outer rows that a subquery is asked for: a monomial with the atoms that its keys read.
+
+    for x in R, y in S collect [x.a > 0] · ¬q(x.k) · s  with the key x.k  gives  for x in R collect [x.a > 0]
+
+    If the keys read several atoms, all that is joined is taken, since a pair of rows is there only where the join
+    has it. Filters come along where they can, and only make fewer keys.
+    """
     reads = frozenset[Var]().union(*(variables(k) for k in keys))
     for v, source in reversed(m.atoms):  # an inner bag comes with the row that has it
         reads |= variables(source) if v in reads else frozenset()
@@ -123,7 +137,13 @@ def outer_rows(m: Monomial, keys: Sequence[Term]) -> Monomial:
 
 
 def _without_subqueries(m: Monomial) -> tuple[tuple[Var, Term], ...]:
-    """The atoms of a monomial but for subqueries, of which one may be what the rows are asked for, and what hangs on them."""
+    """The atoms of a monomial that are no subqueries, and do not depend on one.
+
+    for x in R, p in q(x.a), y in p.bag collect ...  leaves  for x in R
+
+    The rows are wanted in order to ask a subquery for each of them, and this may be the very subquery that is
+    left out: its answer cannot be known before it is asked.
+    """
     dropped: set[Var] = set()
     for v, source in m.atoms:
         subquery = any(r.name.startswith(MARK) for r in relations(source)) or any(calls_of(source))
@@ -137,7 +157,7 @@ def key_of(keys: Sequence[Term], more: Sequence[Term] = ()) -> Record:
 
 
 def opened(found: Signed) -> Signed:
-    """Monomials of a ring value as those of a map with one key, which has no columns."""
+    """A ring value as a map with one key that has no columns: n as {⟨⟩ ↦ n}, monomial by monomial."""
     out: Signed = []
     for s, m in found:
         if isinstance(m.output, Not):
@@ -166,7 +186,7 @@ def valued(m: Monomial, value: Term, keys: Sequence[Term] | None = None) -> Mono
 def beside_outer(
     keyed: Keyed, outer: Monomial, parts: Callable[[Term], Fields], zeros: Fields
 ) -> Term:
-    """{e(x) ↦ ⟨n: 1, zeros⟩} over the outer rows, and {key ↦ ⟨n: 0, parts⟩} over the subquery: two counts a key."""
+    """{e(x) ↦ ⟨n: 1, zeros⟩} over the outer rows, and {key ↦ ⟨n: 0, parts⟩} over the subquery: two counts for each key."""
     rows = [(s, valued(n, Record((("n", NONE), *parts(value_of(n)))))) for s, n in keyed.parts]
     beside = valued(outer, Record((("n", ONE), *zeros)), keyed.keys)
     return sum_of([*rows, (1, beside)])
@@ -250,7 +270,10 @@ def columns_of(term: Term, outer: Iterable[Var]) -> list[Term]:
 
 
 def as_fields(read: Sequence[Term], row: Var, stem: str = "_", start: int = 1) -> dict[Var, Term]:
-    """Outer variables as records of the columns that are read of them, which are fields of a row."""
+    """What to put in the place of outer variables, when a row has the columns that are read of them.
+
+    With x.a and x.b read, x becomes {a: row._1, b: row._2}.
+    """
     by: dict[Var, list[tuple[str, Term]]] = {}
     out: dict[Var, Term] = {}
     for i, c in enumerate(read):
@@ -264,7 +287,7 @@ def as_fields(read: Sequence[Term], row: Var, stem: str = "_", start: int = 1) -
 
 
 def calls_of(term: Term) -> Iterator[Call]:
-    """The scalar subqueries in a term that its own rows do not bind, those inside of ¬ left out."""
+    """The calls of scalar subqueries in a term; those inside of ¬ are left out, as they belong to the subquery there."""
     if isinstance(term, Call) and term.function.startswith(MARK):
         yield term
     elif not isinstance(term, Not):
@@ -282,5 +305,5 @@ def plain_rows(m: Monomial) -> set[Var]:
 
 
 def is_ready(argument: Term, plain: set[Var]) -> bool:
-    """Whether what a subquery is a function of can be had from relations alone."""
+    """Whether the argument of a subquery can be computed from rows of relations, with no other subquery asked before."""
     return variables(argument) <= plain and not any(calls_of(argument))

@@ -27,7 +27,7 @@ SHORT = Context(prec=39, rounding=ROUND_HALF_UP)
 
 
 def wide(a: Column, more: int = 0) -> Column:
-    """A decimal in 256 bits, with so many places more."""
+    """A decimal in 256 bits, with `more` further places after the point."""
     return a.cast(pa.decimal256(a.type.precision + more, a.type.scale + more))
 
 

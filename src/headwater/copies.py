@@ -347,7 +347,7 @@ class DeepStore(DocumentStore, Protocol):
     """
 
     def update(self, key: Key, changes: Sequence[DeepChange], version: int) -> None:
-        """Makes changes inside of a document, one by one and all or none; see `headwater.api.copies.updated`."""
+        """Makes changes inside of a document, one by one and all or none; see `headwater.copies.updated`."""
 
 
 class DocumentCopy:
