@@ -307,7 +307,7 @@ def db(tmp_path: Path) -> Iterator[hw.Database]:
 def test_tasks_share_what_few_rows_find(db: hw.Database, keys: list[int]) -> None:
     snapshot, at = db._at(None)
     working, program = db._reading(snapshot, at), at.program
-    target = program.views["joined"].map
+    target = program.views["joined"].maps[0]
     assert target is not None
     (s,) = program.statements(target, {"s"})
     one = np.ones(len(keys), np.int64)
@@ -327,7 +327,7 @@ def test_what_a_task_finds_is_taken_little_by_little(
     monkeypatch.setattr(policy, "MOST_FOUND", 1000)
     snapshot, at = db._at(None)
     working, program = db._reading(snapshot, at), at.program
-    target = program.views["joined"].map
+    target = program.views["joined"].maps[0]
     assert target is not None
     (s,) = program.statements(target, {"s"})
     change = pa.table({"k": [0, 1, 2, 3], "y": [0, 0, 0, 0], "_w": [1, 1, 1, 1]})

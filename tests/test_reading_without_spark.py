@@ -14,6 +14,7 @@ from headwater.calculus.types import INTEGER, STRING, bag, record
 from headwater.engine.spark.session import Session
 from headwater.language.sql import read_sql
 from headwater.plan.compiler import Compiler
+from headwater.plan.program import Answered, Program, Relations, keeps_answer
 from spark_session import session
 
 ROW = record(k=STRING, n=INTEGER)
@@ -29,12 +30,14 @@ def only_spark(term: Term) -> Term:
 
 def test_rows_that_only_spark_tells_are_kept() -> None:
     term = read_sql(COUNTED, {"t": bag(ROW)})
-    known = Compiler({"t": ROW})
-    assert known.view("v", term, "recursive", (), None).stratum is not None
-    asked = Compiler({"t": ROW}).view("v", only_spark(term), "recursive", (), None)
-    assert asked.stored and asked.stratum is None and asked.map is not None
-    before = Compiler({"t": ROW}).view("v", only_spark(term), "recursive")
-    assert before.stratum is not None and not before.stored, "as databases of before have it"
+
+    def compiler() -> Compiler:
+        return Compiler(Program(relations=Relations({"t": ROW}, {"t": 0})), {})
+
+    assert isinstance(compiler().view("v", term, "recursive", (), None).rows, Answered)
+    assert keeps_answer(compiler().view("v", only_spark(term), "recursive", (), None))
+    before = compiler().view("v", only_spark(term), "recursive")
+    assert isinstance(before.rows, Answered), "as databases of before have it"
 
 
 def test_what_goes_to_spark_is_named(tmp_path: Path) -> None:

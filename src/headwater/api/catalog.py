@@ -47,7 +47,7 @@ from headwater.plan.compiler import Compiler
 from headwater.plan.maps import map_of
 from headwater.plan.nested.opening import as_lists
 from headwater.plan.nested.sources import SourcePart, owned_by, rows_of, source_parts
-from headwater.plan.program import Map, Program
+from headwater.plan.program import Map, Program, keeps_answer
 from headwater.plan.statements import RULES, Materializer
 from headwater.state.log import Version, path_of
 from headwater.state.store import Commit
@@ -293,8 +293,8 @@ class Catalog:
             made = out.compiler(program)
             if view.strategy == "auto":
                 program, kept, why = made.choose(view.name, term, view.key, data)
-                stored = program.views[view.name].stored
-                view = replace(view, kept=kept, why=why, stored=stored, rules=RULES)
+                answers = keeps_answer(program.views[view.name])
+                view = replace(view, kept=kept, why=why, stored=answers, rules=RULES)
             else:
                 made.view(view.name, term, view.kept, view.key, view.stored)
                 made.maps.complete()

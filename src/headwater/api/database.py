@@ -63,7 +63,7 @@ from headwater.language.sql.places import placed
 from headwater.plan.compiler import STRATEGIES
 from headwater.plan.maps import key_fields
 from headwater.plan.nested.sources import source_parts
-from headwater.plan.program import WEIGHT, View
+from headwater.plan.program import WEIGHT, View, keeps_answer
 from headwater.plan.statements import RULES
 from headwater.state.store import Commit as StoreCommit
 from headwater.state.store import StoreWriter
@@ -316,7 +316,7 @@ class Database(Writable):
         except NotIncremental as e:
             raise placed(e, text, schemas) if language == "sql" else e from None
         view, before = program.views[name], known.program
-        made = replace(made, kept=kept, why=why, stored=view.stored, rules=RULES)
+        made = replace(made, kept=kept, why=why, stored=keeps_answer(view), rules=RULES)
         catalog = Catalog(known.catalog.sources, {**known.catalog.views, name: made})
         with self._commit(f"view {name}", (catalog, program)) as commit:
             commit.set(*facts_of(made))

@@ -7,7 +7,7 @@ away is to keep what the others reach.
 from __future__ import annotations
 
 from headwater.plan.analysis import maps_of, strata_of
-from headwater.plan.program import Program, Stratum, View
+from headwater.plan.program import Program, Stored, Stratum, View
 
 
 def without(program: Program, name: str, kept: set[str]) -> Program:
@@ -21,7 +21,7 @@ def without(program: Program, name: str, kept: set[str]) -> Program:
     answered: list[View | Stratum] = [*made.views.values(), *(program.strata[n] for n in strata)]
     for check in {c for item in answered for c in item.checks}:
         # A count of failures is kept as though it were a view of its own.
-        counted = View(check, program.views[name].type, "", None, program.checks[check])
+        counted = View(check, program.views[name].type, "", Stored(program.checks[check]))
         strata |= set(strata_of(program, counted))
         maps |= {m.name for m in maps_of(program, counted, every=True)}
     made.maps = {n: m for n, m in made.maps.items() if n in maps}

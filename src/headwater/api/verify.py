@@ -24,7 +24,7 @@ from headwater.language.sql.limiting import takes_some, unlimited
 from headwater.language.sql.rounding import PREFIX, without_rounding
 from headwater.language.sql.texts import check_query
 from headwater.plan.maps import key_fields
-from headwater.plan.program import Part, View
+from headwater.plan.program import Nested, Part, Stored, View
 
 if TYPE_CHECKING:
     from headwater.api.versions import Defined, Readable
@@ -163,9 +163,9 @@ def source_view(source: SourceDef) -> View:
     """A source seen as a view of its rows."""
     m = source.maps[source.name]
     if not source.nested:
-        return View(source.name, source.row, "source", None, m)
+        return View(source.name, source.row, "source", Stored(m))
     parts = tuple(
         Part(p.path, source.maps[p.name], p.row.fields, p.owner, p.shape, p.element, p.above)
         for p in source.parts
     )
-    return View(source.name, source.row, "source", None, None, parts)
+    return View(source.name, source.row, "source", Nested(parts))

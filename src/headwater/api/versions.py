@@ -51,6 +51,7 @@ from headwater.language.comprehension import Query
 from headwater.language.queries import read_query
 from headwater.language.sql.opaque import Ask
 from headwater.language.sql.places import placed
+from headwater.plan.analysis import read_from
 from headwater.plan.program import WEIGHT, Program, View
 from headwater.show.drawing import Explanation
 from headwater.show.explain import explain_can, explain_view
@@ -233,7 +234,7 @@ class Readable:
         snapshot, at = self._at(version)
         view = self._as_view(at, name, snapshot.number)
         working = self._reading(snapshot, at)
-        maps = view.maps or [at.program.strata[view.stratum or ""].group]
+        maps = view.maps or read_from(at.program, view)[:1]
         if self.policy.reads_here(r.rows for m in maps for r in working.refs.get(m.name, ())):
             return self._frame(view_rows.repeated(self.table(name, snapshot.number)))
         return Cluster(working, self.session, self.path).frame(at.program, view)
@@ -273,8 +274,8 @@ class Readable:
         counts = dict.fromkeys(self.catalog.views, 0)
         for name, view in program.views.items():
             made = at.catalog.views[name].created
-            read_from = view.maps or program.strata[view.stratum or ""].maps
-            if made < version and (what == feeds.REBUILD or not new & {m.name for m in read_from}):
+            maps = read_from(program, view)
+            if made < version and (what == feeds.REBUILD or not new & {m.name for m in maps}):
                 continue
             if made < version and before is None:
                 before = self._reading(*self._at(version - 1))

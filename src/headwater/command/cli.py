@@ -32,7 +32,7 @@ from headwater.command import demo
 from headwater.engine.spark.session import quiet_session
 from headwater.engine.view_rows import repeated
 from headwater.errors import HeadwaterError, QueryError, StateError
-from headwater.plan.analysis import maps_of
+from headwater.plan.analysis import maps_of, read_from
 from headwater.show.terminal import Paint, changes_shown, grid, in_order, rows_shown, size
 from headwater.state import directory, lease
 from headwater.state.store import Store
@@ -167,9 +167,9 @@ def _changes(options: argparse.Namespace, paint: Paint) -> None:
 def _key(db: Database, name: str) -> list[str]:
     """The columns that name a view's groups, so that old and new rows of a group stand together."""
     view = db.program.views[db.catalog.named(name)]
-    stratum = db.program.strata.get(view.stratum or "")
-    if stratum is None:
+    if view.stratum is None:
         return []
+    stratum = db.program.strata[view.stratum]
     return [n for n, c in stratum.row if c.reads and {*c.reads} <= {*stratum.group.columns}]
 
 
@@ -293,7 +293,7 @@ def _rows(db: Database, name: str) -> str:
     if source is not None and not source.retain:
         return "-"
     view = source_view(source) if source is not None else db.program.views[name]
-    read = view.maps[0] if view.maps else db.program.strata[view.stratum or ""].group
+    read = read_from(db.program, view)[0]
     entries = sum(r.rows for r in db.store.at(db.version).version.maps[read.name][1])
     if not db.policy.reads_here([entries]):
         return f"~{entries:,}"

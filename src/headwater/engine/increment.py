@@ -31,7 +31,7 @@ from headwater.engine.spark.session import Session
 from headwater.engine.working import Working
 from headwater.errors import EngineError
 from headwater.plan.failures import CASTS, DIVIDES, EMPTY
-from headwater.plan.program import WEIGHT, Map, Program, Statement, Stratum, View
+from headwater.plan.program import WEIGHT, Answered, Map, Program, Statement, Stratum, View
 from headwater.plan.together import singles
 from headwater.state.arrangement import TooMany
 
@@ -73,7 +73,7 @@ def answered_rows(
     program: Program, s: Stratum, working: Working, scalars: Scalars
 ) -> list[pa.Table]:
     """All rows of an answer, with weights."""
-    view = View(s.name, s.type, "", s.name, None)
+    view = View(s.name, s.type, "", Answered(s.name))
     return list(view_rows.scan(program, view, working, scalars))
 
 

@@ -9,14 +9,14 @@ from headwater.engine import view_rows
 from headwater.engine.here.answers import consolidated, merge
 from headwater.engine.here.statements import Scalars
 from headwater.engine.working import Working
-from headwater.plan.program import WEIGHT, Program, View
+from headwater.plan.program import WEIGHT, Program, Stored, View
 from headwater.state.run import column
 
 
 def put_instead(working: Working, view: View, answer: pa.Table, scalars: Scalars) -> None:
     """Merges the difference of an answer and of what the view has."""
-    m = view.map
-    assert m is not None, view.name
+    assert isinstance(view.rows, Stored), view.name
+    m = view.rows.map
     schema = view_rows.row_schema(view)
     ones = pa.repeat(pa.scalar(1, pa.int64()), answer.num_rows)
     sides = [answer.append_column(WEIGHT, ones).cast(schema)]

@@ -26,7 +26,7 @@ from headwater.engine.nested.rows import Added, Moved, deep_changes, scan_nested
 from headwater.engine.rings import shown
 from headwater.engine.working import Working
 from headwater.interop.arrow_types import arrow_type
-from headwater.plan.program import WEIGHT, Map, Program, Stratum, View
+from headwater.plan.program import WEIGHT, Answered, Map, Nested, Program, Stored, Stratum, View
 from headwater.state.arrangement import WHOLE, Arrangement, Share
 from headwater.state.run import LEAST, MOST, RunRef, column
 
@@ -46,16 +46,15 @@ def scan(
     share: Share = WHOLE,
 ) -> Iterator[pa.Table]:
     """All rows of a view with their weights: those in a range of hashes, and of these a share."""
-    if view.parts:
-        yield from scan_nested(view, working, low, high, share)
-        return
-    if view.map is not None:
-        for table in working.now(view.map.name).scan(low, high, share=share):
-            yield view_rows(view, view.map, table)
-        return
-    stratum = program.strata[view.stratum or ""]
-    for table in scan_components(stratum, working, low, high):
-        yield rows(stratum, table, scalars)
+    match view.rows:
+        case Nested():
+            yield from scan_nested(view, working, low, high, share)
+        case Stored(map=m):
+            for table in working.now(m.name).scan(low, high, share=share):
+                yield view_rows(view, m, table)
+        case Answered(name):
+            for table in scan_components(program.strata[name], working, low, high):
+                yield rows(program.strata[name], table, scalars)
 
 
 def scan_components(
@@ -113,10 +112,12 @@ def changed(
         """What is new in a map; all of it for a new view, which may share the map with older ones."""
         return after.now(name).scan() if before is None else _added(after, name, version)
 
-    if view.map is not None:
-        tables = [view_rows(view, view.map, t) for t in added(view.map.name)]
+    if isinstance(view.rows, Stored):
+        m = view.rows.map
+        tables = [view_rows(view, m, t) for t in added(m.name)]
         return consolidated(pa.concat_tables([row_schema(view).empty_table(), *tables]))
-    stratum = program.strata[view.stratum or ""]
+    assert isinstance(view.rows, Answered), view.name
+    stratum = program.strata[view.rows.stratum]
     if stratum.answers is not None:
         found = [
             signed(stratum, [(_components(stratum, t), column(t, "r0"))])

@@ -67,6 +67,11 @@ def maps_of(program: Program, view: View, every: bool = False) -> list[Map]:
     return list(found.values())
 
 
+def read_from(program: Program, view: View) -> list[Map]:
+    """The maps that the rows of a view are read from, the one with its rows or groups first."""
+    return view.maps if view.stratum is None else program.strata[view.stratum].maps
+
+
 def strata_of(program: Program, view: View) -> list[str]:
     """The strata that a view is answered from, lowest first."""
     names = [view.stratum] if view.stratum else []

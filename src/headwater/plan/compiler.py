@@ -44,7 +44,7 @@ from headwater.plan.nested.groups import groups_again
 from headwater.plan.nested.opening import builds_bags, opened, retyped, without_order
 from headwater.plan.nested.ownership import Owned
 from headwater.plan.nested.views import nested_parts
-from headwater.plan.program import Map, Program, Relations, View
+from headwater.plan.program import Answered, Map, Nested, Program, Relations, Stored, View
 from headwater.plan.statements import RULES, Materializer
 from headwater.plan.subqueries.cut import Subqueries
 from headwater.plan.unions import unions_named
@@ -155,7 +155,7 @@ class Compiler:
         if strategy == "recompute":
             rows = _recomputed(name, substitute(term, self._wholes(views)), row)
             self.program.maps[rows.name] = rows
-            made = View(name, row, strategy, None, rows)
+            made = View(name, row, strategy, Stored(rows))
         else:
             self.strategy = "first-order" if strategy == "first-order" else "recursive"
             read = substitute(term, {Rel(v.name, bag(v.type)): self._read(v) for v in views})
@@ -203,7 +203,7 @@ class Compiler:
                 ) from e
             self._back_to(before)
             return self._incremental(name, whole, row, strategy)  # with its arrays as whole cells
-        return View(name, row, strategy, None, None, parts)
+        return View(name, row, strategy, Nested(parts))
 
     def _back_to(self, program: Program) -> None:
         """Forgets what was planned since."""
@@ -221,11 +221,11 @@ class Compiler:
                 self.program.strata[linear.name].only_spark if self.stored is None else self.stored
             )
             if not stored:
-                return View(name, row, strategy, linear.name, None)
+                return View(name, row, strategy, Answered(linear.name))
         rows = summed(self.monomials(linear), type_of(linear))
         every = range(len(row.fields))
         kept = self.maps.keep(rows, every, strategy=self.strategy, note=f"the rows of {name}")
-        return View(name, row, strategy, None, kept, stored=stored)
+        return View(name, row, strategy, Stored(kept, stored))
 
     # --- where answers are needed ---------------------------------------------------------------------------
 

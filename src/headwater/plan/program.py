@@ -316,25 +316,62 @@ class Part:
 
 
 @dataclass(frozen=True)
+class Answered:
+    """Rows that a stratum answers, told when they are read."""
+
+    stratum: str
+
+
+@dataclass(frozen=True)
+class Stored:
+    """Rows that are the key of a map; those of an answer, if only Spark could tell them when they are read."""
+
+    map: Map
+    answer: bool = False
+
+
+@dataclass(frozen=True)
+class Nested:
+    """Nested rows, put together from flat parts."""
+
+    parts: tuple[Part, ...]
+
+
+@dataclass(frozen=True)
 class View:
-    """A view: the stratum that answers it, the map that holds its rows, or the parts that nested rows are kept in."""
+    """A view: where its rows are, the strategy that it is kept by, and the maps that count what fails among its rows."""
 
     name: str
     type: RecordType
     strategy: str
-    stratum: str | None
-    map: Map | None
-    parts: tuple[Part, ...] = ()
-    stored: bool = False
-    """Whether the map holds the rows of an answer, which would otherwise be told when it is read."""
+    rows: Answered | Stored | Nested
     checks: tuple[str, ...] = ()
-    """The maps that count what fails among its rows."""
 
     @property
     def maps(self) -> list[Map]:
         """The maps of its own that a view is read from."""
-        inner = [m for p in self.parts for m in (p.map, p.owners) if m is not None]
-        return [*([self.map] if self.map else []), *inner]
+        match self.rows:
+            case Stored(map=m):
+                return [m]
+            case Nested(parts):
+                return [m for p in parts for m in (p.map, p.owners) if m is not None]
+            case _:
+                return []
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The flat parts of nested rows; flat rows have none."""
+        return self.rows.parts if isinstance(self.rows, Nested) else ()
+
+    @property
+    def stratum(self) -> str | None:
+        """The stratum that answers it, if its rows are not stored."""
+        return self.rows.stratum if isinstance(self.rows, Answered) else None
+
+
+def keeps_answer(view: View) -> bool:
+    """Whether the rows of an answer are stored, which would otherwise be told when they are read."""
+    return isinstance(view.rows, Stored) and view.rows.answer
 
 
 @dataclass

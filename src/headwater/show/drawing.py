@@ -41,7 +41,7 @@ def draw(program: Program, view: View, maps: list[Map], strata: list[str]) -> st
         edges += [(m.name, name, False) for m in s.maps]
     last = 1 + max((at for _, _, at in boxes.values()), default=0)
     boxes[view.name] = (view.name, "view", last)
-    read = [m.name for m in view.maps] or [view.stratum or ""]
+    read = [m.name for m in view.maps] if view.stratum is None else [view.stratum]
     edges.extend((name, view.name, False) for name in read)
     return _svg(boxes, list(dict.fromkeys(edges)))
 

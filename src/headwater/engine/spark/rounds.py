@@ -36,12 +36,15 @@ from headwater.engine.view_rows import repeated, row_schema, scan, scan_componen
 from headwater.engine.working import Working
 from headwater.interop.arrow_types import arrow_type
 from headwater.plan.program import (
+    Answered,
     Bind,
     Filter,
     Map,
+    Nested,
     Program,
     Statement,
     Step,
+    Stored,
     Stratum,
     View,
 )
@@ -323,9 +326,9 @@ class Cluster:
         mine = ours or not self.session.same_zone
         spark = self.session.spark if mine else self.session.user
         task = self._task()
-        if view.map is not None or view.parts:
+        if not isinstance(view.rows, Answered):
             known_view = slim_view(view)
-            shares = self._ranges(view.map or view.parts[0].map)
+            shares = self._ranges(view.maps[0])
             shape = plain(row_schema(view).empty_table()).schema
             schema = shape.remove(len(shape) - 1)
 
@@ -336,7 +339,7 @@ class Cluster:
                         yield from _batches(repeated(table), schema)
 
             return _numbers_of(spark, shares).mapInArrow(scanning, from_arrow_schema(schema))
-        stratum = program.strata[view.stratum or ""]
+        stratum = program.strata[view.rows.stratum]
         known = slim_stratum(stratum)
         schema = plain(signed(stratum, [])).schema
         read = stratum.ranked.map if stratum.ranked else stratum.answers or stratum.group
@@ -534,9 +537,14 @@ def slim_map(m: Map) -> Map:
 
 def slim_view(view: View) -> View:
     """A view without terms, for a task."""
-    parts = tuple(replace(p, map=slim_map(p.map), owners=None) for p in view.parts)
-    m = slim_map(view.map) if view.map else None
-    return replace(view, map=m, parts=parts)
+    match view.rows:
+        case Stored(map=m):
+            return replace(view, rows=Stored(slim_map(m)))
+        case Nested(parts):
+            slim = tuple(replace(p, map=slim_map(p.map), owners=None) for p in parts)
+            return replace(view, rows=Nested(slim))
+        case _:
+            return view
 
 
 def slim_stratum(s: Stratum) -> Stratum:
