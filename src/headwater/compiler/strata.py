@@ -44,6 +44,7 @@ from headwater.errors import IllTyped, NotIncremental, NotShreddable
 from headwater.rules.disjunctions import joins
 from headwater.rules.failures import KINDS, failing, forgiving, hides, is_risky, lenient, may_fail
 from headwater.rules.grouping import groups_again
+from headwater.rules.keyed import is_scalar_subquery
 from headwater.rules.monoid import Monomial, summands
 from headwater.rules.normalize import normalize
 from headwater.rules.opening import as_lists, builds_bags, opened, retyped, without_order
@@ -146,6 +147,7 @@ class Compiler:
         keeps them where only Spark gives the answer, so that reading needs none. `rules` says by which it is planned.
         """
         self.stored, self.maps.rules = stored, rules
+        self.subqueries.shares = rules >= 2
         views = [v for r in relations(term) if (v := self.program.views.get(r.name)) is not None]
         known = {Rel(v.name, bag(v.type)): v.term for v in views}
         whole = substitute(term, known)
@@ -251,6 +253,8 @@ class Compiler:
         assert isinstance(named, (Each, Let))
         term = named
         stem = "first:" if self.strategy == "first-order" else ""
+        if self.maps.rules >= 2 and any(map(is_scalar_subquery, subterms(term))):
+            stem += "2:"  # whose maps are not those of earlier rules
         name = f"r{digest(stem + show(term))}"
         if name not in self.program.strata:
             made = Answering(self, name, term).stratum()
