@@ -12,9 +12,9 @@ from __future__ import annotations
 from headwater.calculus.check import type_of
 from headwater.calculus.terms import Box, Field, Pred, Record, Rel, Sng, Term, Unbox, Var, subterms
 from headwater.calculus.types import RecordType, is_key
-from headwater.compiler.program import Map, Program
-from headwater.compiler.scalar import scalar
-from headwater.rules.monoid import Monomial, summands
+from headwater.plan.program import Map, Program
+from headwater.plan.scalar import scalar
+from headwater.rules.monomial import Monomial, summands
 
 
 def parts(program: Program, view: str) -> dict[str, str]:

@@ -51,8 +51,8 @@ from benchmarks.nested_plans import (
 from benchmarks.phases import PHASES, watching
 from benchmarks.report import ROOT, Progress, Report, number, plain, timed
 from benchmarks.views import folder, memory, session
-from headwater.engine import rows as engine_rows
-from headwater.engine.read import repeated
+from headwater.engine.here import statements as engine_rows
+from headwater.engine.view_rows import repeated
 
 SCALE = {"small": 0.01, "ordinary": 0.1, "full": 1.0}
 ORDERS = {"small": 100, "ordinary": 1000, "full": 1000}

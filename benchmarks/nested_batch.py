@@ -39,7 +39,7 @@ from benchmarks.derived import table_of
 from benchmarks.nested_plans import SPARK, plan, unlike
 from benchmarks.report import ROOT, Progress, Report, number, timed
 from benchmarks.views import folder
-from headwater.engine.read import repeated
+from headwater.engine.view_rows import repeated
 from headwater.errors import HeadwaterError
 
 PERCENT = (0, 5, 10, 20)

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from headwater import database
+from headwater.api import database
 from headwater.engine import increment
-from headwater.engine.cluster import Cluster
+from headwater.engine.spark.rounds import Cluster
 from headwater.engine.working import Working
 from headwater.state.store import StoreWriter
 

@@ -27,7 +27,7 @@ from benchmarks.apart import Failed, apart
 from benchmarks.phases import PHASES, watching
 from benchmarks.report import ROOT, Progress, Report, number, plain, timed
 from benchmarks.views import folder, session
-from headwater.engine.compare import differences
+from headwater.engine.verify.compare import differences
 from headwater.errors import HeadwaterError
 
 SCALE = {"small": 0.01, "ordinary": 0.1, "full": 1.0}

@@ -32,7 +32,7 @@ import headwater as hw
 from benchmarks.memory import anonymous
 from benchmarks.report import ROOT, Progress, Report, number, plain, short, timed
 from benchmarks.streaming import Streaming
-from headwater.engine.compare import differences
+from headwater.engine.verify.compare import differences
 
 Tables = dict[str, pa.Table]
 Change = dict[str, tuple[pa.Table, pa.Table]]

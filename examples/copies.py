@@ -8,7 +8,7 @@ from __future__ import annotations
 import tempfile
 
 import headwater as hw
-from headwater.copies import updated
+from headwater.api.copies import updated
 
 
 @hw.query

@@ -19,7 +19,7 @@ import pytest
 
 import headwater as hw
 from headwater.calculus.types import Boxed, KeyType, MapType, RecordType
-from headwater.engine.read import repeated
+from headwater.engine.view_rows import repeated
 from headwater.language.comprehension import Query
 
 Means = Callable[..., Any]

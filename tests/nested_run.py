@@ -18,8 +18,8 @@ import headwater as hw
 from headwater.calculus.data import from_python
 from headwater.calculus.ring import collect
 from headwater.calculus.types import Boxed, KeyType, MapType, RecordType
-from headwater.engine.nested import key_of
-from headwater.engine.session import Session
+from headwater.engine.nested.rows import key_of
+from headwater.engine.spark.session import Session
 from headwater.errors import (
     BadChange,
     DeletesMissingRows,

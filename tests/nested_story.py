@@ -22,8 +22,8 @@ from headwater.calculus.types import Boxed, KeyType, MapType, RecordType
 from headwater.errors import NotShreddable
 from headwater.language.comprehension import Query
 from headwater.language.schema import schemas
+from headwater.plan.nested.shred import Labeller, evaluate, nest, shred, shred_value
 from headwater.rules.normalize import normalize
-from headwater.rules.shred import Labeller, evaluate, nest, shred, shred_value
 from queries import Row
 from values import Pick
 

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 
 from headwater.calculus import types as ty
-from headwater.engine.types import arrow_type
+from headwater.interop.arrow_types import arrow_type
 
 Draw = Callable[[random.Random], Any]
 EPOCH = datetime(1970, 1, 1)

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pytest
 
 import headwater as hw
-from headwater.cli import main
-from headwater.terminal import Paint, cell, changes_shown, grid, rows_shown, seconds, size
+from headwater.command.cli import main
+from headwater.show.terminal import Paint, cell, changes_shown, grid, rows_shown, seconds, size
 from spark_session import session
 
 Shown = pytest.CaptureFixture[str]

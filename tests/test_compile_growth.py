@@ -13,10 +13,10 @@ import duckdb
 import pytest
 
 import headwater as hw
-from headwater.compiler import strata
-from headwater.compiler.strata import Compiler
 from headwater.errors import NotIncremental
-from headwater.rules import subqueries
+from headwater.plan import compiler as strata
+from headwater.plan.compiler import Compiler
+from headwater.plan.subqueries import cut as subqueries
 from shapes import SHAPES, Shape, star, union_all
 
 SIZES = {

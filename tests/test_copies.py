@@ -16,9 +16,9 @@ import pyarrow as pa
 import pytest
 
 import headwater as hw
-from headwater.copies import LABELS, updated
-from headwater.engine.documents import Key
-from headwater.engine.read import repeated
+from headwater.api.copies import LABELS, updated
+from headwater.engine.nested.documents import Key
+from headwater.engine.view_rows import repeated
 from headwater.errors import DamagedState, QueryError, StateError
 from headwater.state.faults import MemoryFiles, Stopped
 from queries import canonical

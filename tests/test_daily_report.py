@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 import headwater as hw
-from headwater.engine import session
+from headwater.engine.spark import session
 
 SCHEMA = (
     "id BIGINT, at TIMESTAMP, day STRING, shop STRING, city STRING, price DOUBLE, tax DECIMAL(10,3)"

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 import headwater as hw
-from headwater import feeds
-from headwater.catalog import part_map
+from headwater.api import feeds
+from headwater.api.catalog import part_map
 from headwater.errors import NotIncremental, StateError
-from headwater.explain import maps_of
+from headwater.plan.analysis import maps_of
 
 REVENUE = """SELECT c.nation, sum(l.price) AS total FROM customer c
              JOIN orders o ON c.cust = o.cust JOIN lines l ON l.id = o.id GROUP BY c.nation"""
@@ -105,10 +105,10 @@ def test_maps_that_this_version_does_not_keep(
         db.source("r", "a BIGINT")
         db.view("v", "SELECT a, count(*) AS n FROM r GROUP BY a")
         db.apply({"r": [(1,), (1,)]})
-    import headwater.compiler.maps as m  # to be changed, as a newer version would
+    import headwater.plan.maps as m  # to be changed, as a newer version would
 
     monkeypatch.setattr(m, "digest", lambda *parts: "new" + str(len("".join(parts))))
-    monkeypatch.setattr("headwater.catalog.part_map", old_part_map(part_map))
+    monkeypatch.setattr("headwater.api.catalog.part_map", old_part_map(part_map))
     with hw.open(tmp_path / "db") as db:
         for use in (lambda: db.table("v"), lambda: db.apply({"r": [(2,)]})):
             with pytest.raises(StateError, match=r"rebuild\(\)"):
@@ -121,8 +121,8 @@ def old_part_map(inner: Any) -> Any:
     """The rows of sources stay where they are."""
 
     def found(*given: Any) -> Any:
-        import headwater.compiler.maps as m  # as above
-        from headwater.compiler.alpha import digest  # the real one
+        import headwater.plan.maps as m  # as above
+        from headwater.plan.equal_maps import digest  # the real one
 
         changed, m.digest = m.digest, digest
         try:

@@ -24,10 +24,10 @@ import pyspark
 import pytest
 
 import headwater as hw
-from headwater import writing
-from headwater.cli import main
-from headwater.engine.read import repeated
-from headwater.engine.stage import write_file
+from headwater.api import writing
+from headwater.command.cli import main
+from headwater.engine.change import write_file
+from headwater.engine.view_rows import repeated
 from headwater.errors import (
     BadChange,
     DamagedState,

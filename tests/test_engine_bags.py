@@ -26,8 +26,8 @@ from headwater.calculus.types import (
     bag,
     decimal,
 )
-from headwater.engine.bags import answer, functions
-from headwater.engine.types import arrow_type
+from headwater.engine.here.bags import answer, functions
+from headwater.interop.arrow_types import arrow_type
 
 pytestmark = pytest.mark.property
 PRICE = decimal(20, 3)

@@ -152,7 +152,7 @@ class Story:
 
     def killed(self, whole: bool) -> None:
         """An increment during which a task that has just written is killed."""
-        from headwater.engine import cluster
+        from headwater.engine.spark import rounds as cluster
 
         fuse = self.path.parent / f"fuse-{self.done}"
         killer = Killer(fuse, whole)

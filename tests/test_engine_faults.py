@@ -462,7 +462,9 @@ def test_a_full_disk_under_a_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             raise OSError(28, "No space left on device", path)
 
     with monkeypatch.context() as patch:
-        patch.setattr("headwater.engine.cluster.LocalFiles", Full)  # closures carry it to tasks
+        patch.setattr(
+            "headwater.engine.spark.rounds.LocalFiles", Full
+        )  # closures carry it to tasks
         with refused(
             db, EngineError, "carrying a change through the views", "No space left on device"
         ):

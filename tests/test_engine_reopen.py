@@ -17,7 +17,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import headwater as hw
-from headwater.engine.session import ANSI, CASE, TIME_ZONE, Session
+from headwater.engine.spark.session import ANSI, CASE, TIME_ZONE, Session
 from headwater.errors import BadChange, SettingsDiffer
 from spark_session import session
 
@@ -136,7 +136,7 @@ def test_another_version_of_spark_reads_what_is_stored(
         ]
         assert sorted(tuple(r) for r in db["g"].snapshot().collect()) == [(1, 2), (2, 1)]
         assert db.changes_table("g", 0).num_rows == 2
-        monkeypatch.setattr("headwater.reading.READ_HERE", 0)  # large ones are read by tasks
+        monkeypatch.setattr("headwater.api.versions.READ_HERE", 0)  # large ones are read by tasks
         assert sorted(tuple(r) for r in db["g"].snapshot().collect()) == [(1, 2), (2, 1)]
         # What only Spark evaluates was evaluated when it was committed.
         assert sorted(tuple(r.values()) for r in db.table("o").to_pylist()) == answers

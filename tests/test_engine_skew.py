@@ -17,16 +17,18 @@ import pyarrow as pa
 import pytest
 
 import headwater as hw
-from headwater import reading
+from headwater.api import versions as reading
 from headwater.calculus.types import BIGINT, INT
-from headwater.compiler.program import Map
-from headwater.engine import cluster, pieces, skew
-from headwater.engine.cluster import NO_TERM, little_by_little
-from headwater.engine.pieces import pieces_of, weighed
-from headwater.engine.read import repeated
-from headwater.engine.rows import ENOUGH, hashed, run
-from headwater.engine.skew import Routing, added_up, part_of
-from headwater.engine.stage import Change
+from headwater.engine import slices as pieces
+from headwater.engine.change import Change
+from headwater.engine.here.statements import ENOUGH, hashed, run
+from headwater.engine.slices import pieces_of, weighed
+from headwater.engine.spark import rounds as cluster
+from headwater.engine.spark import skew
+from headwater.engine.spark.rounds import NO_TERM, little_by_little
+from headwater.engine.spark.skew import Routing, added_up, part_of
+from headwater.engine.view_rows import repeated
+from headwater.plan.program import Map
 from headwater.state.run import LEAST, MOST, RunRef
 from spark_session import session
 

@@ -32,10 +32,10 @@ import pytest
 
 from headwater.calculus.check import type_of
 from headwater.calculus.interpret import interpret
-from headwater.calculus.parse import parse, parse_key, parse_type
+from headwater.calculus.notation.parse import parse, parse_key, parse_type
+from headwater.calculus.notation.text import show
 from headwater.calculus.ring import Dictionary, Function, LabelValue, Value
 from headwater.calculus.terms import Dict, Term, relations, subterms, variables
-from headwater.calculus.text import show
 from headwater.calculus.types import LABEL, FunType, Type
 from headwater.errors import HeadwaterError, ParseError
 from headwater.language.schema import schemas

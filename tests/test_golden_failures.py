@@ -18,12 +18,12 @@ from pathlib import Path
 import pytest
 
 from headwater.calculus.interpret import interpret
+from headwater.calculus.notation.text import show
 from headwater.calculus.ring import RingMap, Value
 from headwater.calculus.terms import Term, relations
-from headwater.calculus.text import show
 from headwater.errors import ScalarError
-from headwater.rules.failures import KINDS, failing, forgiving
-from headwater.rules.monoid import summands
+from headwater.plan.failures import KINDS, failing, forgiving
+from headwater.rules.monomial import summands
 from headwater.rules.normalize import normalize
 from test_golden import FOLDER, Golden, anything
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import headwater as hw
-from headwater.engine.compare import differences
+from headwater.engine.verify.compare import differences
 
 VALUES = 10_000
 GROUP = "SELECT x, avg(y) AS mean FROM s GROUP BY x"

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import headwater as hw
-from headwater.engine import session
+from headwater.engine.spark import session
 from headwater.errors import EngineError
 from spark_session import session as spark_session
 from test_guards_fuzz import Asked, refuse

@@ -20,7 +20,7 @@ import pytest
 from hypothesis import settings
 
 import headwater as hw
-from headwater.engine import session
+from headwater.engine.spark import session
 from headwater.errors import EngineError
 
 pytestmark = pytest.mark.property

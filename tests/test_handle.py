@@ -33,8 +33,9 @@ from typing import Any
 import pytest
 
 import headwater as hw
-from headwater.catalog import Catalog
-from headwater.engine import read
+from headwater.api.catalog import Catalog
+from headwater.api.handles import Commit
+from headwater.engine import view_rows
 from headwater.errors import (
     HeadwaterError,
     LeaseLost,
@@ -44,7 +45,6 @@ from headwater.errors import (
     VersionGone,
     WriterBusy,
 )
-from headwater.handles import Commit
 from headwater.state import lease
 from headwater.state.files import LocalFiles
 from headwater.state.log import path_of
@@ -761,7 +761,7 @@ def test_changes_whose_beginning_is_let_go_meanwhile(
         play.writer.wait()
         play.writer.compact(whole=True)  # the next version has other files than the one before
         play.goes_on(False)
-    real = read.changed
+    real = view_rows.changed
 
     def changed(*args: Any) -> Any:
         play.writer.collect()
@@ -769,7 +769,7 @@ def test_changes_whose_beginning_is_let_go_meanwhile(
 
     reader = hw.open(play.path)
     with monkeypatch.context() as patch:
-        patch.setattr(read, "changed", changed)
+        patch.setattr(view_rows, "changed", changed)
         with pytest.raises(VersionGone) as caught:
             reader.changes_table("c", reader.version - 1)
     assert told(caught.value)

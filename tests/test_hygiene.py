@@ -9,21 +9,21 @@ import pytest
 from headwater.calculus import ring
 from headwater.calculus.data import from_python
 from headwater.calculus.interpret import interpret
-from headwater.calculus.parse import parse, parse_key
+from headwater.calculus.notation.parse import parse, parse_key
+from headwater.calculus.notation.text import show
 from headwater.calculus.ring import LabelValue
 from headwater.calculus.terms import Term, Var, relations, substitute
-from headwater.calculus.text import show
 from headwater.calculus.types import BIGINT, Boxed, bag, record
 from headwater.errors import NotHomomorphic, NotShreddable
 from headwater.language.comprehension import query
 from headwater.language.schema import schemas
 from headwater.language.sql import read_sql
-from headwater.rules.answer import decorrelate, split, trace_lineage
-from headwater.rules.cost import degree
+from headwater.plan.nested.shred import evaluate, nest, shred, shred_value
 from headwater.rules.delta import chain, delta
-from headwater.rules.monoid import Invariant, Parts, Plus, infer, merge
 from headwater.rules.normalize import normalize
-from headwater.rules.shred import evaluate, nest, shred, shred_value
+from headwater.theory.degree_cost import degree
+from headwater.theory.merge_monoids import Invariant, Parts, Plus, infer, merge
+from headwater.theory.split import decorrelate, split, trace_lineage
 
 ROWS = bag(record(a=BIGINT))
 RS: dict[str, Any] = {"R": ROWS, "S": ROWS}

@@ -17,8 +17,6 @@ import pytest
 from pyspark.sql.types import LongType, StructField, StructType, VarcharType
 
 import headwater as hw
-from headwater.engine.casts import cast_value
-from headwater.engine.values import NOT_FITTING, one_value
 from headwater.errors import (
     BadChange,
     HeadwaterError,
@@ -27,6 +25,8 @@ from headwater.errors import (
     ParseError,
     QueryError,
 )
+from headwater.io.casts import cast_value
+from headwater.io.values import NOT_FITTING, one_value
 from headwater.language.schema import columns
 from spark_session import session
 
@@ -95,7 +95,7 @@ def test_rows_from_before_keys_were_enforced_can_go(
     """What an older version let in is read, and taken away row by row."""
     db.source("s", "id BIGINT, item STRING", key="id")
     with monkeypatch.context() as older:
-        older.setattr("headwater.staging.check_keys", lambda *_: None)
+        older.setattr("headwater.api.bring_in.check_keys", lambda *_: None)
         db.apply({"s": [(1, "a"), (1, "b"), (1, "c"), (None, "d")]})
     db.apply({"s": hw.Delta(deletes=[(1, "a"), (None, "d")])})
     refused(db, {"s": [(1, "e")]}, "3 rows", kind=KeyConflict)
@@ -216,7 +216,7 @@ def test_times_without_a_zone_are_of_the_database(
     tmp_path: Path, form: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever form they have, the same instants as Python's, which are Spark's: on days when clocks change too."""
-    monkeypatch.setattr("headwater.engine.session.LOCAL_ZONE", YORK)
+    monkeypatch.setattr("headwater.engine.spark.session.LOCAL_ZONE", YORK)
     times = NAIVE if form != "pandas typed" else [t for t in NAIVE if 1700 < t.year < 2200]
     array = pa.array(times, pa.timestamp("us"))
     given: Any = {
@@ -239,9 +239,9 @@ def test_times_without_a_zone_are_of_the_database(
 
 def test_times_without_a_zone_in_bulk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A pandas column of times costs about what an Arrow column costs."""
-    monkeypatch.setattr("headwater.engine.session.LOCAL_ZONE", YORK)
+    monkeypatch.setattr("headwater.engine.spark.session.LOCAL_ZONE", YORK)
     times = pd.Series(pd.date_range("2001-01-01", periods=300_000, freq="min"))
-    from headwater.engine import values  # to be watched
+    from headwater.io import values  # to be watched
 
     slow: list[Any] = []
     monkeypatch.setattr(values, "one_value", lambda *a: slow.append(a))
@@ -495,7 +495,7 @@ def test_an_older_database_that_names_a_directory_opens(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as older, hw.open(tmp_path / "db") as made:
-        older.setattr("headwater.database._refuse_files", lambda **_: None)
+        older.setattr("headwater.api.database._refuse_files", lambda **_: None)
         made.source("s", "id BIGINT", path="x", format="csv")
     with hw.open(tmp_path / "db") as db:
         db.source("s", "id BIGINT", path="x", format="csv")

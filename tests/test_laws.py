@@ -36,13 +36,7 @@ from headwater.calculus.terms import (
 )
 from headwater.calculus.types import Boxed, FunType, MapType, RecordType, Type
 from headwater.errors import LabelConflict, NotDiminishable, NotHomomorphic, NotShreddable
-from headwater.rules import monoid
-from headwater.rules.answer import split, trace_lineage
-from headwater.rules.cost import UNBOUNDED, BagCost, Cost, cost, degree, less, size, tcost
-from headwater.rules.delta import chain, delta
-from headwater.rules.normalize import NORMALIZE, normalize
-from headwater.rules.rewrite import Step
-from headwater.rules.shred import (
+from headwater.plan.nested.shred import (
     Labeller,
     consistent_inputs,
     context_of,
@@ -52,7 +46,13 @@ from headwater.rules.shred import (
     shred,
     shred_value,
 )
+from headwater.rules.delta import chain, delta
+from headwater.rules.normalize import NORMALIZE, normalize
+from headwater.rules.rewrite import Step
 from headwater.rules.simplify import SIMPLIFY, simplify
+from headwater.theory import merge_monoids as monoid
+from headwater.theory.degree_cost import UNBOUNDED, BagCost, Cost, cost, degree, less, size, tcost
+from headwater.theory.split import split, trace_lineage
 from strategies import (
     FULL,
     LABELS,

@@ -9,7 +9,7 @@ import pytest
 
 import headwater as hw
 from headwater.errors import StateError
-from headwater.limiting import takes_some, unlimited
+from headwater.language.sql.limiting import takes_some, unlimited
 from spark_session import session
 
 UNLIMITED = {

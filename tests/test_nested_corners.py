@@ -11,8 +11,8 @@ import pytest
 
 import headwater as hw
 from beside import Beside, opened
-from headwater.copies import DocumentCopy, ParquetCopy, updated
-from headwater.engine import session
+from headwater.api.copies import DocumentCopy, ParquetCopy, updated
+from headwater.engine.spark import session
 from headwater.errors import (
     BadChange,
     IllTyped,

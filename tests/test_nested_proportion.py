@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import headwater as hw
-from headwater.engine import rows as engine_rows
+from headwater.engine.here import statements as engine_rows
 from headwater.engine.working import Working
 
 OWNERS, LARGE = 100_000, 3_000

@@ -14,15 +14,15 @@ from headwater.calculus import ring
 from headwater.calculus.check import type_of
 from headwater.calculus.data import from_python
 from headwater.calculus.interpret import interpret
+from headwater.calculus.notation.text import show
 from headwater.calculus.ring import LabelValue, Value
 from headwater.calculus.terms import Term, change_name
-from headwater.calculus.text import show
 from headwater.language.comprehension import Query
-from headwater.rules.answer import split
-from headwater.rules.cost import degree
+from headwater.plan.nested.shred import Labeller, evaluate, map_context, nest, shred, shred_value
 from headwater.rules.delta import delta
 from headwater.rules.normalize import normalize
-from headwater.rules.shred import Labeller, evaluate, map_context, nest, shred, shred_value
+from headwater.theory.degree_cost import degree
+from headwater.theory.split import split
 from queries import (
     ADDED,
     BEFORE,

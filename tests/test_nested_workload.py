@@ -19,10 +19,10 @@ import pyarrow.compute as pc
 import pytest
 
 import headwater as hw
+from headwater.api.database import Database
 from headwater.calculus.check import type_of
 from headwater.calculus.types import MapType
-from headwater.database import Database
-from headwater.engine.read import repeated
+from headwater.engine.view_rows import repeated
 from nested.workload import (
     FROM_NESTED,
     NESTED,

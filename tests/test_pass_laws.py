@@ -16,16 +16,15 @@ from headwater.calculus.data import from_python
 from headwater.calculus.interpret import interpret
 from headwater.calculus.terms import Add, Rel, Term, Var, change_name
 from headwater.calculus.types import MapType
-from headwater.compiler.alpha import canonical, sorted_monomial
 from headwater.errors import HeadwaterError, NotIncremental
 from headwater.language.sql import read_sql
-from headwater.rules import unions
+from headwater.plan import unions
+from headwater.plan.disjunctions import joins
+from headwater.plan.equal_maps import canonical, sorted_monomial
+from headwater.plan.subqueries.cut import Subqueries
+from headwater.plan.unions import unions_named
 from headwater.rules.changes import Changed, changes_of
-from headwater.rules.disjunctions import joins
-from headwater.rules.keyed import Signed, sum_of
-from headwater.rules.monoid import Monomial
-from headwater.rules.subqueries import Subqueries
-from headwater.rules.unions import unions_named
+from headwater.rules.monomial import Monomial, Signed, sum_of
 from sql.corpus import Query, difference, plain, read
 from sql.tables import EVEN, ROWS, SCHEMAS
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import headwater as hw
-from headwater.engine import ordered
+from headwater.engine.here import from_bags as ordered
 from headwater.errors import NotIncremental
 
 ROWS = 20_000

@@ -11,9 +11,9 @@ import pytest
 import headwater as hw
 from headwater.calculus.terms import Call, Term, children, rebuild
 from headwater.calculus.types import INTEGER, STRING, bag, record
-from headwater.compiler.strata import Compiler
-from headwater.engine.session import Session
+from headwater.engine.spark.session import Session
 from headwater.language.sql import read_sql
+from headwater.plan.compiler import Compiler
 from spark_session import session
 
 ROW = record(k=STRING, n=INTEGER)

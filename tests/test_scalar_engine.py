@@ -66,7 +66,14 @@ from headwater.calculus.types import (
     decimal,
     record,
 )
-from headwater.compiler.scalar import (
+from headwater.engine.here.arrow import NODES, ZONED, ArrowCannot, evaluate, is_column
+from headwater.errors import NotIncremental, ScalarError, TypeMismatch
+from headwater.interop.arrow_types import arrow_type
+from headwater.interop.spark_text import spark_type
+from headwater.language.functions import DEFINED
+from headwater.language.sql import read_sql
+from headwater.language.sql.expressions import LONG
+from headwater.plan.scalar import (
     CARDINALITY,
     SQL,
     TREES,
@@ -76,11 +83,6 @@ from headwater.compiler.scalar import (
     scalar,
     to_json,
 )
-from headwater.engine.types import arrow_type, spark_type
-from headwater.engine.vector import NODES, ZONED, ArrowCannot, evaluate, is_column
-from headwater.errors import NotIncremental, ScalarError, TypeMismatch
-from headwater.language.functions import DEFINED
-from headwater.language.sql import read_sql
 from spark_session import session
 from test_scalars_exact import trees as exact_trees
 from test_scalars_spark import expressions as constant_expressions
@@ -202,7 +204,8 @@ s ilike 'A%'; s not like '%a'; s like null; startswith(s, null); length(null); n
 
 def sql_expressions() -> list[str]:
     lines = EXPRESSIONS.strip().splitlines()
-    return [e.strip() for line in lines for e in line.split(";") if e.strip()]
+    long = ", ".join(map(str, range(LONG)))
+    return [*(e.strip() for line in lines for e in line.split(";") if e.strip()), f"i in ({long})"]
 
 
 def read(expression: str, schema: dict[str, Any]) -> Term:

@@ -12,7 +12,7 @@ import pytest
 from pyspark.logger import PySparkLogger
 
 import headwater as hw
-from headwater.engine.session import LOGS, say_starting
+from headwater.engine.spark.session import LOGS, say_starting
 from headwater.errors import EngineError, HeadwaterError
 from spark_session import session
 

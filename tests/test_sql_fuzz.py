@@ -24,10 +24,10 @@ from headwater.calculus.types import MapType
 from headwater.errors import NotShreddable
 from headwater.language.schema import schemas
 from headwater.language.sql import read_sql
-from headwater.rules.answer import split, trace_lineage
+from headwater.plan.nested.shred import Labeller, evaluate, map_context, nest, shred, shred_value
 from headwater.rules.delta import delta
 from headwater.rules.normalize import normalize
-from headwater.rules.shred import Labeller, evaluate, map_context, nest, shred, shred_value
+from headwater.theory.split import split, trace_lineage
 from sql.corpus import difference, plain
 from sql.fuzz_tables import Case, Rows, case
 from strategies import drawn

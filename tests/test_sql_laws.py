@@ -11,10 +11,10 @@ from headwater.calculus.data import from_python
 from headwater.calculus.interpret import interpret
 from headwater.calculus.terms import change_name
 from headwater.language.sql import read_sql
-from headwater.rules.answer import split, trace_lineage
+from headwater.plan.nested.shred import Labeller, evaluate, nest, shred, shred_value
 from headwater.rules.delta import delta
 from headwater.rules.normalize import normalize
-from headwater.rules.shred import Labeller, evaluate, nest, shred, shred_value
+from headwater.theory.split import split, trace_lineage
 from sql.corpus import Query, difference, plain, read
 from sql.tables import EVEN, ROWS, SCHEMAS
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 import headwater as hw
-from headwater.calculus.parse import parse
+from headwater.calculus.notation.parse import parse
+from headwater.calculus.notation.text import show
 from headwater.calculus.terms import Call, subterms
-from headwater.calculus.text import show
 from headwater.language.schema import schemas
 from headwater.language.sql import read_sql
 

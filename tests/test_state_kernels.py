@@ -21,13 +21,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from headwater.state import compaction, ordered, search
+from headwater.state import compaction, search
+from headwater.state import ends as ordered
 from headwater.state import run as runs
 from headwater.state.arrangement import Arrangement, plus, replaced, sums
 from headwater.state.collection import Keep
+from headwater.state.ends import first_k, last_k
 from headwater.state.files import LocalFiles
 from headwater.state.keys import Ints, boundaries, canonical, expand, parts, row_bytes, sort_order
-from headwater.state.ordered import first_k, last_k
 from headwater.state.run import MapSpec, Order, Run, RunRef, Runs, Writer
 from headwater.state.search import Hashes
 from headwater.state.store import Store, StoreWriter

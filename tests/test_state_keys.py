@@ -24,8 +24,8 @@ from hypothesis import strategies as st
 
 from headwater.state.arrangement import Arrangement
 from headwater.state.compaction import compact
+from headwater.state.ends import first_k
 from headwater.state.files import Entry
-from headwater.state.ordered import first_k
 from headwater.state.run import MapSpec, Order, RunRef, Runs, Writer
 
 Plain = Any

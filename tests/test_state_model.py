@@ -34,8 +34,8 @@ from headwater.errors import StateError, VersionGone
 from headwater.state import collection, compaction, log, run, search
 from headwater.state.arrangement import Arrangement, Touched
 from headwater.state.collection import Keep
+from headwater.state.ends import first_k
 from headwater.state.files import LocalFiles
-from headwater.state.ordered import first_k
 from headwater.state.run import LEAST, MOST, MapSpec, Order, Writer
 from headwater.state.store import Commit, Store
 

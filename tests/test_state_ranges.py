@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from headwater.state import run as runs
 from headwater.state import search
 from headwater.state.arrangement import Arrangement
-from headwater.state.ranges import from_position
+from headwater.state.positions import from_position
 from headwater.state.run import MapSpec, Order, Run, RunRef, Runs
 from test_state_kernels import entries, recorded, weakly
 from test_state_keys import Memory, written

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 from headwater.state import compaction
 from headwater.state.arrangement import INDEX, Arrangement, TooMany, stretch
+from headwater.state.ends import first_k, last_k
 from headwater.state.hashing import hash_keys
-from headwater.state.ordered import first_k, last_k
-from headwater.state.ranges import from_position
+from headwater.state.positions import from_position
 from headwater.state.run import LEAST, MOST, MapSpec, Order, RunRef, Runs, Writer
 from test_state_keys import Memory
 

@@ -30,12 +30,12 @@ import pytest
 
 import headwater as hw
 from conftest import started
+from headwater.calculus.notation.text import show
 from headwater.calculus.terms import Call, Field, Term, Var
-from headwater.calculus.text import show
 from headwater.calculus.types import BIGINT, STRING, KeyType, bag
 from headwater.calculus.types import record as row_type
-from headwater.cli import main
-from headwater.engine import session as sessions
+from headwater.command.cli import main
+from headwater.engine.spark import session as sessions
 from headwater.errors import HeadwaterError, NotIncremental
 from headwater.language.schema import columns
 from headwater.language.sql import read_sql

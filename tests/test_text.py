@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.calculus.parse import parse, parse_key, parse_type
+from headwater.calculus.notation.parse import parse, parse_key, parse_type
+from headwater.calculus.notation.text import show
 from headwater.calculus.terms import Call, Const, Field, For, Num, Rel, Sng, Term, Var
-from headwater.calculus.text import show
 from headwater.calculus.types import (
     BIGINT,
     BINARY,

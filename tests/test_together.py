@@ -11,8 +11,8 @@ import duckdb
 import pytest
 
 import headwater as hw
-from headwater.compiler.strata import Compiler
-from headwater.engine import rows as statements
+from headwater.engine.here import statements as statements
+from headwater.plan.compiler import Compiler
 from spark_session import session
 
 MANY = 12

@@ -22,7 +22,7 @@ import pytest
 import sqlglot
 
 import headwater as hw
-from headwater.engine.compare import differences
+from headwater.engine.verify.compare import differences
 from headwater.errors import HeadwaterError
 from spark_session import session
 from tpch.data import QUERIES, Tables, declare, generated, half_way, query

@@ -17,7 +17,7 @@ from headwater.calculus.types import (
     TINYINT,
     decimal,
 )
-from headwater.compiler.scalar import scalar
+from headwater.plan.scalar import scalar
 from spark_session import session
 from test_scalar_engine import OF, of, on_arrow, told
 

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 import headwater as hw
-from headwater.engine import read
-from headwater.engine.compare import differences
-from headwater.engine.exactly import of_list
+from headwater.engine import view_rows
+from headwater.engine.verify.compare import differences
+from headwater.engine.verify.exactly import of_list
 from headwater.errors import StateError
 from headwater.language.schema import schemas
 from headwater.language.sql.rounding import without_rounding
@@ -135,4 +135,4 @@ def test_moments_that_overflow_in_spark_are_said(tmp_path: Path) -> None:
         (row,) = db.table("q").to_pylist()
         assert math.isfinite(row["c"]) and math.isfinite(row["k"])
         assert "lacks" in db.verify()["q"]
-        assert read.repeated(db.table("q")).num_rows == 1
+        assert view_rows.repeated(db.table("q")).num_rows == 1

@@ -28,7 +28,7 @@ from headwater.errors import (
     QueryError,
     UnknownName,
 )
-from headwater.explain import maps_of
+from headwater.plan.analysis import maps_of
 from spark_session import session
 
 Row = tuple[Any, ...]

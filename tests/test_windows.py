@@ -43,9 +43,10 @@ from headwater.calculus.windows import (
     reach,
     result_type,
 )
-from headwater.engine import windows as kernel
-from headwater.engine.types import arrow_type, spark_type
+from headwater.engine.here import windows as kernel
 from headwater.errors import ScalarError
+from headwater.interop.arrow_types import arrow_type
+from headwater.interop.spark_text import spark_type
 from spark_session import session
 from sql.corpus import same as alike
 

@@ -11,20 +11,15 @@ from headwater.calculus import ring
 from headwater.calculus.check import type_of
 from headwater.calculus.data import from_python
 from headwater.calculus.interpret import interpret
-from headwater.calculus.parse import parse
+from headwater.calculus.notation.parse import parse
+from headwater.calculus.notation.text import show
 from headwater.calculus.ring import Dictionary, LabelValue, RingMap
 from headwater.calculus.terms import Term, change_name
-from headwater.calculus.text import show
 from headwater.calculus.types import BIGINT, STRING, Boxed, FunType, MapType, bag, record
 from headwater.errors import IllTyped, InconsistentShredding, LabelConflict, NotHomomorphic
 from headwater.language.schema import schemas
 from headwater.language.sql import read_sql
-from headwater.rules.answer import merges, split, trace_lineage
-from headwater.rules.cost import BagCost, cost, degree, less, show_cost, size, tcost
-from headwater.rules.delta import chain, delta
-from headwater.rules.monoid import OuterJoin, Parts, Plus, diffuse, diminish, infer, merge
-from headwater.rules.normalize import normalize
-from headwater.rules.shred import (
+from headwater.plan.nested.shred import (
     consistent,
     consistent_change,
     consistent_inputs,
@@ -33,7 +28,12 @@ from headwater.rules.shred import (
     shred,
     shred_value,
 )
+from headwater.rules.delta import chain, delta
+from headwater.rules.normalize import normalize
 from headwater.rules.simplify import simplify
+from headwater.theory.degree_cost import BagCost, cost, degree, less, show_cost, size, tcost
+from headwater.theory.merge_monoids import OuterJoin, Parts, Plus, diffuse, diminish, infer, merge
+from headwater.theory.split import merges, split, trace_lineage
 
 # --- a join, a group and an average ----------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from headwater.explain import cost_class
+from headwater.plan.analysis import cost_class
 from retail.corpus import Query, read
 from retail.play import Spark, Verdict, play
 from spark_session import session

@@ -26,21 +26,21 @@ A query is written once, as SQL; changes of its inputs, insertions and deletions
 for orders1 in Δorders collect [orders1.id > 10:int] · {{id: orders1.id}}
 """
 
+from headwater.api.copies import DocumentCopy, ParquetCopy
+from headwater.api.database import Database
+from headwater.api.database import open_database as open
+from headwater.api.handles import Commit
 from headwater.calculus.data import from_python, to_python
 from headwater.calculus.interpret import interpret
-from headwater.copies import DocumentCopy, ParquetCopy
-from headwater.database import Database
-from headwater.database import open_database as open
-from headwater.engine.documents import DeepChange
-from headwater.engine.stage import Delta
-from headwater.explain import explain
-from headwater.handles import Commit
+from headwater.engine.nested.documents import DeepChange
+from headwater.io.rows import Delta
 from headwater.language.comprehension import Query, query
 from headwater.language.functions import function
 from headwater.language.schema import schemas
 from headwater.language.sql import read_sql
+from headwater.plan.nested.shred import nest, shred
 from headwater.rules.delta import delta
-from headwater.rules.shred import nest, shred
+from headwater.show.explain import explain
 from headwater.version import VERSION as __version__
 
 __all__ = [

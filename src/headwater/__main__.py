@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from headwater.cli import main
+from headwater.command.cli import main
 
 if __name__ == "__main__":
     sys.exit(main())

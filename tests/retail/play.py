@@ -19,8 +19,8 @@ import pyarrow as pa
 import pyspark
 
 import headwater as hw
-from headwater.engine.read import repeated
-from headwater.engine.session import local_frame
+from headwater.engine.spark.session import local_frame
+from headwater.engine.view_rows import repeated
 from headwater.errors import HeadwaterError, NotIncremental
 from retail.corpus import Query
 from retail.tables import SCHEMA, STATES, STORY, WORDS, arrow, change_of

@@ -8,11 +8,11 @@ from __future__ import annotations
 import argparse
 import sys
 
+from headwater.command.movies import story
 from headwater.errors import HeadwaterError
-from headwater.explain import explain
 from headwater.language.schema import schemas
 from headwater.language.sql import read_sql
-from headwater.movies import story
+from headwater.show.explain import explain
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -36,7 +36,7 @@ class Node:
         return bool(self._values == other._values)  # type: ignore[attr-defined]
 
     def __repr__(self) -> str:
-        from headwater.calculus.text import show  # the printer needs the nodes
+        from headwater.calculus.notation.text import show  # the printer needs the nodes
 
         return show(self)  # type: ignore[arg-type]
 

@@ -19,9 +19,9 @@ from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any, Literal, TypeAlias
 
-from headwater.calculus import text
 from headwater.calculus.dyadic import POWERS, Dyadic, shown
-from headwater.calculus.literals import Literals
+from headwater.calculus.notation import text
+from headwater.calculus.notation.literals import Literals
 from headwater.calculus.ring import number
 from headwater.calculus.scalars import EXACT, divide, fit, order
 from headwater.calculus.types import (

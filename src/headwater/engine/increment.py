@@ -21,18 +21,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.calculus.types import RecordType
-from headwater.compiler.program import WEIGHT, Map, Program, Statement, Stratum
-from headwater.compiler.strata import Compiler
-from headwater.compiler.together import singles
-from headwater.engine.answers import components, different, keep_answers, merge, read_for, rows
-from headwater.engine.cluster import Cluster
-from headwater.engine.pieces import whole
-from headwater.engine.rows import changes_of, run
-from headwater.engine.session import Session
-from headwater.engine.stage import Change, schema_of
+from headwater.engine.change import Change, schema_of
+from headwater.engine.here.answers import components, different, keep_answers, merge, read_for, rows
+from headwater.engine.here.statements import changes_of, run
+from headwater.engine.slices import whole
+from headwater.engine.spark.rounds import Cluster
+from headwater.engine.spark.session import Session
 from headwater.engine.working import Working
 from headwater.errors import EngineError
-from headwater.rules.failures import CASTS, DIVIDES, EMPTY
+from headwater.plan.compiler import Compiler
+from headwater.plan.failures import CASTS, DIVIDES, EMPTY
+from headwater.plan.program import WEIGHT, Map, Program, Statement, Stratum
+from headwater.plan.together import singles
 from headwater.state.arrangement import TooMany
 
 MOST_AT_ONCE = 3

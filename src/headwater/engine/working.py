@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.calculus.types import RecordType
-from headwater.compiler.program import WEIGHT, Lookup, Map
-from headwater.engine.spec import spec_of
-from headwater.engine.types import arrow_type
+from headwater.engine.rings import spec_of
 from headwater.errors import StateError
+from headwater.interop.arrow_types import arrow_type
+from headwater.plan.program import WEIGHT, Lookup, Map
 from headwater.state.arrangement import Arrangement, any_ring, consolidate
 from headwater.state.files import FileSystem
 from headwater.state.run import (

@@ -14,7 +14,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 from headwater.calculus.terms import Rel, Var
-from headwater.rules.monoid import Monomial
+from headwater.rules.monomial import Monomial
 
 MOST_SETS = 3
 """So many factors change all at once: seven terms. A relation that is joined with itself more often goes one by one."""

@@ -1,0 +1,93 @@
+"""Changes of sources as changes of the relations that these are kept in, staged once and checked against what is there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from headwater.api.catalog import Catalog, SourceDef
+from headwater.engine.change import Change
+from headwater.engine.slices import whole
+from headwater.engine.spark.session import Session
+from headwater.engine.working import Working
+from headwater.errors import BadChange, UnknownName
+from headwater.io.deletes import checked_deletes
+from headwater.io.keys import check_keys
+from headwater.io.owners import Owners, apart
+from headwater.io.rows import stage
+from headwater.language.declared import limits_below
+
+
+def staged_change(
+    catalog: Catalog, session: Session, root: Path, name: str, given: Any, cast: bool
+) -> tuple[str, dict[str, Change], int]:
+    """The changes of relations that a change of a source is, or of an array in its rows.
+
+    With it, what was changed by the name that it was declared with, and how many rows were given.
+    """
+    source = _changing(catalog, name)
+    readers = catalog.readers(source.name) if source.static else []
+    if readers:
+        raise BadChange(
+            f"`{name}` is static, and the view `{readers[0]}` reads it",
+            hint="declare it without static=True, or fill it before the first view",
+        )
+    number = [p.name.lower() for p in source.parts].index(name.lower())
+    row = source.parts[number].given if source.nested else source.row
+    limits = limits_below(source.limits, source.parts[number].path)
+    staged = stage(name, row, given, root, session.counts, session.zone, cast, limits)
+    if not source.nested:
+        return source.name, {source.name: staged}, staged.rows
+    try:
+        made = apart(source.parts, number, staged, root)
+        return source.parts[number].name, made, staged.rows
+    finally:
+        for f in staged.files:
+            (root / f).unlink(missing_ok=True)
+
+
+def _changing(catalog: Catalog, name: str) -> SourceDef:
+    """The source that a change is given for, by its name or by the path of an array in its rows."""
+    if not isinstance(name, str):
+        raise BadChange(f"a change is given for {name!r}", hint="name the source: {'orders': rows}")
+    head, dot, _ = name.partition(".")
+    source = catalog.sources.get(catalog.named(head))
+    if source is not None and (not dot or name.lower() in {p.name.lower() for p in source.parts}):
+        return source
+    if source is not None:
+        inner = ", ".join(p.name for p in source.parts[1:])
+        keyed = "declare the source with key=..., so that inner rows have an owner"
+        raise UnknownName(
+            f"`{name}` is no array of `{head}` that can be changed by itself",
+            hint=f"arrays that can: {inner}" if inner else keyed,
+        )
+    is_view = catalog.named(name) in catalog.views
+    what = "is a view; changes are applied to sources" if is_view else "is unknown"
+    raise UnknownName(f"`{name}` {what}", hint=f"sources: {', '.join(catalog.sources) or 'none'}")
+
+
+def checked_change(
+    catalog: Catalog, root: Path, staged: dict[str, Change], working: Working
+) -> dict[str, int]:
+    """Checks deletions, keys and owners; how many deletions were ignored, which `staged` is then without."""
+    ignored: dict[str, int] = {}
+    tables: dict[str, pa.Table] = {}
+    for n, change in staged.items():
+        source = catalog.owning(n)
+        if source.retain:
+            tables[n] = whole(change, root, working)
+            staged[n], ignored[n] = checked_deletes(
+                n, source.maps[n], change, tables[n], working, source.strict
+            )
+            if staged[n] is not change:
+                tables[n] = whole(staged[n], root, working)
+    for source in catalog.sources.values():
+        mine = {n: t for n, t in tables.items() if n in source.maps}
+        if source.nested and mine:
+            Owners(source.parts, mine, source.maps, source.keys, working).check()
+        elif source.key and mine:
+            (kept,) = source.maps.values()
+            check_keys(source.name, source.parts[0].key, kept, mine[source.name], working)
+    return ignored

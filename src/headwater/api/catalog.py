@@ -1,0 +1,414 @@
+"""What a database was told: its sources and views, as plain data in the log.
+
+Queries are kept as their text and as the term that was read from it; the program is compiled from the terms, in the
+order in which the views were defined, and must come out with the maps that are on disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cached_property, lru_cache
+from typing import Any, TypeVar, cast
+
+from headwater.calculus.check import type_of
+from headwater.calculus.deep import with_room
+from headwater.calculus.notation.parse import parse, parse_type
+from headwater.calculus.notation.text import show
+from headwater.calculus.scalars import SPARK_TEXT
+from headwater.calculus.terms import (
+    Answer,
+    Call,
+    Field,
+    For,
+    Num,
+    Record,
+    Rel,
+    Sng,
+    Term,
+    Unbox,
+    Var,
+    subterms,
+)
+from headwater.calculus.types import DOUBLE, INT, REAL, MapType, RecordType, bag, has_box
+from headwater.calculus.windows import Window
+from headwater.errors import DamagedState, HeadwaterError, StateError
+from headwater.language.declared import Limit, declared
+from headwater.language.functions import DEFINED
+from headwater.language.schema import columns
+from headwater.language.sql import tables_named
+from headwater.language.sql.texts import check_called, check_template
+from headwater.plan.choose import Data
+from headwater.plan.compiler import Compiler
+from headwater.plan.maps import map_of
+from headwater.plan.nested.opening import as_lists
+from headwater.plan.nested.sources import SourcePart, owned_by, rows_of, source_parts
+from headwater.plan.program import Map
+from headwater.plan.statements import RULES
+from headwater.state.log import Version, path_of
+
+SOURCE, VIEW, SEEN = "source:", "view:", "seen:"
+SETTINGS, KEEP, DATABASE = "settings", "keep", "database"
+"""How the facts of a version are called."""
+EXACTLY_TOLD = {"sum", "avg", "var_pop", "var_samp", "stddev_pop", "stddev_samp"}
+"""Window functions that add up, and did so with rounding once."""
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class SourceDef:
+    """A declared input."""
+
+    name: str
+    ddl: str
+    key: tuple[str, ...] = ()
+    static: bool = False
+    retain: bool = True
+    strict: bool = True
+    path: str | None = None
+    format: str | None = None
+    options: dict[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def row(self) -> RecordType:
+        return columns(self.ddl)
+
+    @cached_property
+    def limits(self) -> tuple[Limit, ...]:
+        """What holds of its columns."""
+        return declared(self.ddl).limits
+
+    @property
+    def type(self) -> MapType:
+        return bag(self.row)
+
+    @cached_property
+    def parts(self) -> list[SourcePart]:
+        """The relations that it is kept in: its rows, and the arrays that have an owner."""
+        return source_parts(self.name, self.row, self.key)
+
+    @property
+    def nested(self) -> bool:
+        """Whether rows are kept apart from their arrays."""
+        return len(self.parts) > 1
+
+    @property
+    def relations(self) -> dict[str, RecordType]:
+        """The relations by name, with their rows; arrays that are kept whole stay bags to queries."""
+        return {p.name: p.row for p in self.parts} if self.nested else {self.name: self.row}
+
+    @cached_property
+    def maps(self) -> dict[str, Map]:
+        """The map that holds the rows of each relation."""
+        return {p.name: part_map(self, p) for p in self.parts}
+
+    @property
+    def all_maps(self) -> list[Map]:
+        """Everything that is kept of its rows."""
+        return [*self.maps.values(), *self.keys.values()]
+
+    @cached_property
+    def keys(self) -> dict[str, Map]:
+        """The maps that have the keys of inner rows, by relation; those of top rows are in their own map."""
+        return {p.name: key_map(p) for p in self.parts if p.key and p.above is not None}
+
+
+@dataclass(frozen=True)
+class ViewDef:
+    """A declared view: the text that was given, the term that was read, and how it is kept."""
+
+    name: str
+    text: str
+    language: str
+    term: str
+    ddl: str
+    strategy: str
+    place: int
+    created: int
+    functions: dict[str, str] = field(default_factory=dict)
+    kept: str = "recursive"
+    why: str = ""
+    row: str = ""
+    """The type of a row in the notation of the calculus, which tells a list from a bag."""
+    key: tuple[str, ...] = ()
+    """The columns that rows of a nested view are looked up by."""
+    stored: bool = False
+    """Whether the rows of an answer are kept, as only Spark could tell them when they are read."""
+    rules: int = 0
+    """By which rules it is planned (`compiler.materialize.RULES`)."""
+
+    @property
+    def type(self) -> MapType:
+        return bag(_row_type(self.row) if self.row else columns(self.ddl))
+
+
+@dataclass
+class Catalog:
+    """The sources and views of a version."""
+
+    sources: dict[str, SourceDef] = field(default_factory=dict)
+    views: dict[str, ViewDef] = field(default_factory=dict)
+
+    @staticmethod
+    def read(facts: dict[str, Any], version: int) -> Catalog:
+        """The catalog in the facts of a version."""
+        return well_defined(version, lambda: Catalog._read(facts))
+
+    @staticmethod
+    def _read(facts: dict[str, Any]) -> Catalog:
+        out = Catalog()
+        for key, value in facts.items():
+            if key.startswith(SOURCE):
+                source = SourceDef(**{**value, "key": tuple(value["key"])})
+                out.sources[_checked(key, SOURCE, source)] = source
+            elif key.startswith(VIEW):
+                view = ViewDef(**value)
+                view = replace(view, key=tuple(view.key))
+                out.views[_checked(key, VIEW, view)] = view
+        out.views = dict(sorted(out.views.items(), key=lambda v: v[1].place))
+        return out
+
+    def named(self, name: str) -> str:
+        """A name as it was declared: upper and lower case are the same, as in SQL; one that is not there stays."""
+        if name in self.sources or name in self.views or not isinstance(name, str):
+            return name
+        low = name.lower()
+        return next((n for n in (*self.sources, *self.views) if n.lower() == low), name)
+
+    def owning(self, relation: str) -> SourceDef:
+        """The source that has a relation: itself, or that of the rows an array is in."""
+        return self.sources[relation.partition(".")[0]]
+
+    def schemas(self) -> dict[str, MapType]:
+        """What queries may read."""
+        return {
+            **{n: s.type for n, s in self.sources.items()},
+            **{n: v.type for n, v in self.views.items()},
+        }
+
+    def compiled(self, version: int | None = None) -> Compiler:
+        """The program of all views; those of a version that was read are told apart from our own mistakes."""
+        return self._compiled() if version is None else well_defined(version, self._compiled)
+
+    @with_room
+    def _compiled(self) -> Compiler:
+        compiler = self._without_views()
+        known: dict[str, MapType] = {n: s.type for n, s in self.sources.items()}
+        for view in self.views.values():
+            term = _term(view, known)
+            compiler.view(view.name, term, view.kept, view.key, view.stored, view.rules)
+            known[view.name] = view.type
+        return compiler
+
+    def _without_views(self) -> Compiler:
+        """A program with the maps of the sources alone."""
+        sources = self.sources.values()
+        static = [n for s in sources if s.static for n in s.relations]
+        inputs: dict[Rel, Term] = {
+            Rel(s.name, s.type): rows_of(s.parts) if s.nested else Rel(s.name, bag(as_lists(s.row)))
+            for s in sources
+            if has_box(s.row)
+        }
+        rows = {n: row for s in sources for n, row in s.relations.items()}
+        owned = {
+            n: owner
+            for s in sources
+            if s.nested and s.retain
+            for n, owner in owned_by(s.parts).items()
+        }
+        compiler = Compiler(rows, static, inputs, owned)
+        for source in sources:
+            if source.retain:
+                for kept in source.all_maps:
+                    compiler.program.maps[kept.name] = kept
+        return compiler
+
+    @with_room
+    def chosen_again(self, read: Callable[[str, dict[str, MapType]], Term], data: Data) -> Catalog:
+        """The same views, with the strategies that are taken for them now, each beside those before it.
+
+        Sums of doubles that were rounded are so no more: `read` reads the text of a view again.
+        """
+        out = Catalog(self.sources)
+        known, compiler = self.schemas(), self._without_views()
+        for view in self.views.values():
+            term = _term(view, known)
+            if view.language == "sql" and rounds_sums(term):
+                again = read(view.text, out.schemas())
+                if type_of(again) == type_of(term):
+                    term, view = again, replace(view, term=text_of(again))
+            if view.strategy == "auto":
+                compiler, kept, why = compiler.choose(view.name, term, view.key, data)
+                stored = compiler.program.views[view.name].stored
+                view = replace(view, kept=kept, why=why, stored=stored, rules=RULES)
+            else:
+                compiler.view(view.name, term, view.kept, view.key, view.stored)
+                view = replace(view, rules=RULES)
+            out.views[view.name] = view
+        return out
+
+    def views_under(self, view: ViewDef) -> list[ViewDef]:
+        """A view and the views that its text names, and theirs, in the order in which they were defined."""
+        found, todo = {view.name: view}, [view]
+        known = {n.lower(): v for n, v in self.views.items()}
+        while todo:
+            at = todo.pop()
+            named = tables_named(at.text) if at.language == "sql" else set()
+            new = [known[n] for n in named if n in known and known[n].name not in found]
+            found |= {v.name: v for v in new}
+            todo += new
+        return sorted(found.values(), key=lambda v: v.place)
+
+    def readers(self, name: str) -> list[str]:
+        """The views that read a source or view directly, or whose text names it: they are recomputed from that."""
+        known = self.schemas()
+        out = []
+        low = name.lower()
+        for view in self.views.values():
+            if low not in view.term.lower() and low not in view.text.lower():
+                continue  # a term says the names of what it reads
+            reads = {t.name for t in subterms(parse(view.term, known)) if isinstance(t, Rel)}
+            named = tables_named(view.text) if view.language == "sql" else set()
+            if name in reads or name.lower() in named:
+                out.append(view.name)
+        return out
+
+
+_KINDS: dict[str, Any] = {
+    "str": str,
+    "int": int,
+    "bool": bool,
+    "str | None": (str, type(None)),
+    "tuple[str, ...]": tuple,
+    "dict[str, str]": dict,
+}
+
+
+def _checked(key: str, prefix: str, made: SourceDef | ViewDef) -> str:
+    """The name of a definition that is of the types that it should be, and is called as its fact says."""
+    for f in fields(made):
+        value = getattr(made, f.name)
+        inner = value if isinstance(value, (tuple, dict)) else ()
+        if not isinstance(value, _KINDS[str(f.type)]) or not all(type(x) is str for x in inner):
+            raise TypeError(f"`{f.name}` of `{key}` is {value!r}")
+    if key != prefix + made.name:
+        raise ValueError(f"`{key}` is called `{made.name}`")
+    return made.name
+
+
+@lru_cache(maxsize=4096)
+def _row_type(text: str) -> RecordType:
+    """The type of a row from its notation; all views are asked for theirs whenever one is defined."""
+    t: Any = parse_type(text)
+    return cast(RecordType, t)
+
+
+def _term(view: ViewDef, known: dict[str, MapType]) -> Term:
+    """The term of a view, whose texts are such as may be given to Spark."""
+    term = parse(view.term, known)
+    check_texts(term)
+    return term
+
+
+def part_map(source: SourceDef, part: SourcePart) -> Map:
+    """The map that holds the rows of a relation: looked up by owner or key, or by the whole row."""
+    row = part.row if source.nested else source.row
+    names = [n for n, _ in row.fields]
+    low = [n.lower() for n in names]
+    by = [low.index(k.lower()) for k in part.owner or part.key] or range(len(names))
+    term = _selected(part.name, row, names)
+    note = f"the rows of {part.name}"
+    return map_of(term, list(by), None, "change", (), (), note, "source", None, names)
+
+
+def key_map(part: SourcePart) -> Map:
+    """The map that has the keys of inner rows, and which of their arrays are there."""
+    names = [*part.key, *part.marks]
+    term = _selected(part.name, part.row, names)
+    by = list(range(len(part.key)))
+    note = f"the keys of {part.name}"
+    return map_of(term, by, None, "change", (), (), note, "source")
+
+
+def _selected(name: str, row: RecordType, names: Sequence[str]) -> Term:
+    x = Var("x0", row)
+    cells = Record(tuple((n, Field(x, n)) for n in names))
+    return For(x, Rel(name, bag(row)), Sng(cells, Num(1, INT)))
+
+
+def facts_of(item: SourceDef | ViewDef) -> tuple[str, dict[str, Any]]:
+    """The name and value of the fact that says a definition."""
+    prefix = SOURCE if isinstance(item, SourceDef) else VIEW
+    return prefix + item.name, asdict(item)
+
+
+def functions_of(term: Term) -> dict[str, str]:
+    """The Python functions that a query calls, with what tells whether they are still the same."""
+    names = {t.function for t in subterms(term) if isinstance(t, Call)}
+    return {n: DEFINED[n].fingerprint for n in sorted(names) if n in DEFINED}
+
+
+def check_functions(view: ViewDef) -> None:
+    """Raises unless the functions that a view calls are registered, and are those it was defined with."""
+    for name, mark in view.functions.items():
+        if name not in DEFINED:
+            raise StateError(
+                f"the view `{view.name}` calls the function `{name}`, which is not registered",
+                hint="define it again with @headwater.function before the database is used",
+            )
+        if DEFINED[name].fingerprint != mark:
+            raise StateError(
+                f"the function `{name}` is not the one that the view `{view.name}` was defined with",
+                hint="define the function as it was, or drop the view and define it again",
+            )
+
+
+def read_facts(version: Version) -> tuple[Catalog, dict[str, str] | None]:
+    """What a version says of itself: its definitions, and the settings that its answers depend on."""
+
+    def settings() -> dict[str, str] | None:
+        kept = version.facts.get(SETTINGS)
+        return None if kept is None else {n: str(kept[n]) for n in ("time_zone", "ansi", "spark")}
+
+    return Catalog.read(version.facts, version.number), well_defined(version.number, settings)
+
+
+def well_defined(version: int, read: Callable[[], T]) -> T:
+    """What definitions say; `DamagedState` where they are not as they were written."""
+    try:
+        return read()
+    except HeadwaterError:
+        raise
+    except Exception as e:  # what somebody changed may be wrong in any way
+        told = f"{type(e).__name__}: {e}".splitlines()[0][:200]
+        raise DamagedState(path_of(version), f"its definitions cannot be read ({told})") from e
+
+
+def check_texts(term: Term) -> None:
+    """Raises unless the texts that Spark evaluates in a term are expressions as they may be defined."""
+    for t in subterms(term):
+        if isinstance(t, Call) and t.function.startswith(SPARK_TEXT):
+            check_template(t.function.removeprefix(SPARK_TEXT), len(t.args))
+        elif isinstance(t, Call):
+            check_called(t.function)
+
+
+def rounds_sums(term: Term) -> bool:
+    """Whether a term adds up doubles as they were once added up: each sum rounded, so that it depends on its past."""
+    for t in subterms(term):
+        match t:
+            case Unbox() if type_of(t) == REAL:
+                return True
+            case Answer("window", (_, windows, *_)) if any(_rounds(w) for w in windows):
+                return True
+    return False
+
+
+def _rounds(w: Window) -> bool:
+    return w.returns == DOUBLE and w.function in EXACTLY_TOLD and not w.exact
+
+
+@with_room
+def text_of(term: Term) -> str:
+    """A term as it is kept."""
+    return show(term)

@@ -1,0 +1,236 @@
+"""What versions changed of a view: one step after another, as a table of rows with weights, or as a change feed.
+
+The rows that are told from one version to another add up to what the view has at the one and had not at the other,
+whatever happened in between: also when it was dropped and defined anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from headwater.calculus.terms import Field, For, Num, Pred, Record, Rel, Sng, Term, Times
+from headwater.calculus.types import INT
+from headwater.engine import view_rows
+from headwater.engine.here.answers import consolidated
+from headwater.engine.here.statements import Scalars
+from headwater.engine.nested import rows as nested_rows
+from headwater.engine.working import Working
+from headwater.errors import QueryError, StateError
+from headwater.plan.program import WEIGHT, Program, Stratum, View
+from headwater.state.hashing import places
+from headwater.state.run import column
+
+REBUILD = "rebuild"
+"""What a version is noted as that computed all views again."""
+
+
+@dataclass(frozen=True)
+class Held:
+    """A view as one version has it."""
+
+    program: Program
+    view: View
+    working: Working
+
+    def rows(self, scalars: Scalars, sign: int = 1) -> pa.Table:
+        """All rows of a flat view, with their weights times a sign."""
+        found = view_rows.scan(self.program, self.view, self.working, scalars)
+        table = pa.concat_tables([view_rows.row_schema(self.view).empty_table(), *found])
+        weights = pa.array(sign * np.asarray(column(table, WEIGHT)), pa.int64())
+        return table.set_column(table.num_columns - 1, WEIGHT, weights)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A version as the feed of one view sees it: the view, if it has it, and the version that defined that."""
+
+    number: int
+    what: str
+    created: int
+    held: Held | None
+
+
+@dataclass(frozen=True)
+class Step:
+    """A version of a view to read the changes of; `before` is None where the view was new.
+
+    `replaced` is what was called so until it was dropped, where that was in the versions that are asked for.
+    """
+
+    version: int
+    program: Program
+    view: View
+    before: Working | None
+    now: Working
+    replaced: Held | None = None
+
+    @cached_property
+    def moved(self) -> list[nested_rows.Moved]:
+        """What changed of the parts of a nested view."""
+        return view_rows.changed_parts(self.view, self.before, self.now, self.version)
+
+
+def steps(name: str, see: Callable[[int], Seen], since: int, last: int) -> Iterator[Step]:
+    """The versions after one that have a view and may have changed it."""
+    earlier: Seen | None = None
+    with contextlib.suppress(StateError):  # it may be gone, and not be needed
+        earlier = see(since)
+    dropped: Held | None = None
+    for version in range(since + 1, last + 1):
+        at = see(version)
+        if at.held is None:
+            if at.what.lower() == f"drop {name}".lower():
+                dropped = (earlier or see(version - 1)).held
+            earlier = at
+            continue
+        previous, earlier = earlier, at
+        if at.created == version:
+            yield _step(at, None, dropped)
+            dropped = None
+        elif at.what != REBUILD:  # which writes maps anew, with what they had
+            before = (previous or see(version - 1)).held
+            assert before is not None
+            yield _step(at, before.working, None)
+
+
+def _step(at: Seen, before: Working | None, replaced: Held | None) -> Step:
+    assert at.held is not None
+    return Step(at.number, at.held.program, at.held.view, before, at.held.working, replaced)
+
+
+def told(name: str, since: int, found: Iterator[Step], scalars: Scalars) -> list[pa.Table]:
+    """The rows that each step changed, with `_w` and `_version`."""
+    tables: list[pa.Table] = []
+    for step in found:
+        if step.view.parts:
+            if step.replaced is not None:
+                raise defined_anew(name, since, "nested rows")
+            tables.append(nested_rows.told(step.view, [m.rows for m in step.moved], step.version))
+            continue
+        rows = view_rows.changed(
+            step.program, step.view, step.before, step.now, step.version, scalars
+        )
+        if step.replaced is not None:
+            rows = _instead(name, since, rows, step.replaced, scalars)
+        numbers = pa.repeat(pa.scalar(step.version, pa.int64()), rows.num_rows)
+        tables.append(rows.append_column("_version", numbers))
+    if any(t.schema != tables[-1].schema for t in tables):
+        raise defined_anew(name, since, "other columns")
+    return tables
+
+
+def _instead(name: str, since: int, rows: pa.Table, replaced: Held, scalars: Scalars) -> pa.Table:
+    """The rows of a view that is new, and those of the one that had its name taken back."""
+    if replaced.view.parts or view_rows.row_schema(replaced.view) != rows.schema:
+        raise defined_anew(name, since, "other columns")
+    return consolidated(pa.concat_tables([rows, replaced.rows(scalars, -1)]))
+
+
+def defined_anew(name: str, since: int, what: str) -> QueryError:
+    """What is said where the difference of two views of one name cannot be told."""
+    return QueryError(
+        f"`{name}` was defined anew with {what} since version {since}",
+        hint="ask for the changes since then, or until then",
+    )
+
+
+# --- keys and updates -----------------------------------------------------------------------------------------------
+
+
+def row_key(
+    program: Program, view: View, declared: Sequence[str], sources: Mapping[str, Sequence[str]]
+) -> list[str] | None:
+    """The columns of a flat view that tell its rows apart, none where it has one row at most; None if that is not known.
+
+    They are those that the view was declared with, the groups of an answer where all of them are shown, or the key of
+    the source whose rows it selects.
+    """
+    if view.parts:
+        return None
+    names = {n.lower(): n for n, _ in view.type.fields}
+    if declared:
+        found = [names.get(k.lower()) for k in declared]
+        return [n for n in found if n is not None] if None not in found else None
+    if view.stratum is not None:
+        return _group_key(program.strata[view.stratum])
+    return _carried(view.term, sources)
+
+
+def _group_key(stratum: Stratum) -> list[str] | None:
+    shown = {c.sql: n for n, c in reversed(stratum.row)}
+    key = [shown.get(f"`{c}`") for c in stratum.group.columns]
+    if stratum.ranked is not None or stratum.weight is not None or None in key:
+        return None
+    return [n for n in key if n is not None]
+
+
+def _carried(term: Term, sources: Mapping[str, Sequence[str]]) -> list[str] | None:
+    """The columns under which rows of one input carry its key."""
+    if isinstance(term, Rel):
+        key = sources.get(term.name)
+        return list(key) if key else None
+    if not isinstance(term, For):
+        return None
+    below = _carried(term.source, sources)
+    factors = term.body.factors if isinstance(term.body, Times) else (term.body,)
+    *conditions, last = factors
+    plain = isinstance(last, Sng) and isinstance(last.key, Record)
+    if below is None or not plain or not all(isinstance(f, Pred) for f in conditions):
+        return None
+    assert isinstance(last, Sng) and isinstance(last.key, Record)
+    if last.value != Num(1, INT):
+        return None
+    cells = last.key.fields
+    out = [next((n for n, c in cells if c == Field(term.var, k)), None) for k in below]
+    return [n for n in out if n is not None] if None not in out else None
+
+
+def as_cdc(table: pa.Table, times: Mapping[int, datetime], key: Sequence[str] | None) -> pa.Table:
+    """Weighted changes in the form that Spark and Delta users know, with the times of their versions.
+
+    A row that went and one that came in the same version with the same key are an update: its old row, then its new one.
+    """
+    weights = np.asarray(table.column(WEIGHT))
+    often = np.repeat(np.arange(len(weights)), np.abs(weights))
+    rows, came = table.take(pa.array(often)), weights[often] > 0
+    kinds = np.where(came, "insert", "delete").astype(object)
+    order = np.arange(len(often))
+    if key is not None:
+        order = _paired(rows.select(["_version", *key]), came, kinds)
+    stamps = [times[v] for v in rows.column("_version").to_pylist()]
+    columns = {n: rows.column(n) for n in table.column_names if n not in (WEIGHT, "_version")}
+    columns["_change_type"] = pa.array(kinds, pa.string())
+    columns["_commit_version"] = rows.column("_version")
+    columns["_commit_timestamp"] = pa.array(stamps, pa.timestamp("us", "UTC"))
+    return pa.table(columns).take(pa.array(order))
+
+
+def _paired(keys: pa.Table, came: Any, kinds: Any) -> Any:
+    """Names the rows that are updates, and gives the order in which the two of each stand together."""
+    arrays = [column(keys, n) for n in keys.column_names]
+    gone, new = np.flatnonzero(~came), np.flatnonzero(came)
+    place = np.arange(len(came)) * 2
+    if not len(gone) or not len(new):
+        return np.argsort(place, kind="stable")
+    labels = keys.take(pa.array(gone)).append_column(WEIGHT, pa.array(np.ones(len(gone), np.int64)))
+    labels = consolidated(labels).select(keys.column_names)
+    known = [column(labels, n) for n in keys.column_names]
+    which = places(known, arrays)
+    waiting: dict[int, list[int]] = {}
+    for i in gone:
+        waiting.setdefault(int(which[i]), []).append(int(i))
+    for j in new:
+        mine = waiting.get(int(which[j]))
+        if which[j] >= 0 and mine:
+            old = mine.pop(0)
+            kinds[old], kinds[j] = "update_preimage", "update_postimage"
+            place[j] = place[old] + 1
+    return np.argsort(place, kind="stable")

@@ -1,0 +1,124 @@
+"""What a database gives out: its sources and views to read, and what an increment did."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+from pyspark.sql import DataFrame, Row
+
+from headwater.api.ids import Id
+
+if TYPE_CHECKING:
+    from headwater.api.database import Database
+    from headwater.show.drawing import Explanation
+
+
+@dataclass(frozen=True)
+class Commit:
+    """What `apply` did: the version it made, the rows it was given, and what it cost.
+
+    `jobs`, `exchanges` and `hops` are Spark's jobs, shuffles and Python hops; `where` is `driver` or `spark`. With an
+    `id` that was applied before nothing is done, and `repeated` says so.
+    """
+
+    version: int
+    rows: dict[str, int] = field(default_factory=dict)
+    ignored: dict[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
+    bytes: int = 0
+    jobs: int = 0
+    exchanges: int = 0
+    hops: int = 0
+    where: str = "driver"
+    id: Id | None = None
+    repeated: bool = False
+    warnings: tuple[str, ...] = ()
+    """What went wrong once the change was committed, and does it no harm."""
+    database: Any = field(default=None, repr=False, compare=False)
+
+    @property
+    def changed(self) -> dict[str, int]:
+        """How many rows of each view came or went; computed when asked for."""
+        found: dict[str, int] = self.database.changed_rows(self.version)
+        return found
+
+
+class Source:
+    """A declared source."""
+
+    def __init__(self, database: Database, name: str):
+        self.database, self.name = database, name
+
+    def snapshot(self, version: int | None = None) -> DataFrame:
+        """The rows that it has, now or at a version."""
+        return self.database.frame(self.name, version)
+
+    def lookup(self, *key: Any, version: int | None = None) -> Row | None:
+        """The row of a nested source at its key, with its inner rows, at the cost of that row; None if there is none."""
+        found = self.database.lookup(self.name, key, version)
+        return None if found is None else as_row(found)
+
+    def __repr__(self) -> str:
+        return f"Source({self.name}: {self.database.catalog.sources[self.name].ddl})"
+
+
+class ViewHandle:
+    """A declared view."""
+
+    def __init__(self, database: Database, name: str):
+        self.database, self.name = database, name
+
+    @overload
+    def snapshot(
+        self, version: int | None = None, *, shredded: Literal[False] = False
+    ) -> DataFrame: ...
+
+    @overload
+    def snapshot(
+        self, version: int | None = None, *, shredded: Literal[True]
+    ) -> dict[str, DataFrame]: ...
+
+    def snapshot(
+        self, version: int | None = None, *, shredded: bool = False
+    ) -> DataFrame | dict[str, DataFrame]:
+        """The answer, now or at a version; rows repeat as the query's answer would.
+
+        `shredded` gives the flat parts of a nested view by path: `""` has the top rows, `"orders"` the rows of that
+        inner bag with the label of the bag that they are in; in a row a label stands for each inner bag.
+        """
+        if shredded:
+            return self.database.parts_frames(self.name, version)
+        return self.database.frame(self.name, version)
+
+    def lookup(self, *key: Any, version: int | None = None) -> Row | None:
+        """The row of a nested view at its key, with its inner bags, at the cost of that row; None if there is none.
+
+        The key is the view's `key=`, or its first column that is no array.
+        """
+        found = self.database.lookup(self.name, key, version)
+        return None if found is None else as_row(found)
+
+    def changes(
+        self, since: int = 0, until: int | None = None, format: str = "weights"
+    ) -> DataFrame:
+        """The rows that changed after a version: with `_w` and `_version`, or in the form `cdc`."""
+        return self.database.changes_frame(self.name, since, until, format)
+
+    def explain(self) -> Explanation:
+        """How the view is kept: its strata, maps, statements and what was decided."""
+        return self.database.explain(self.name)
+
+    def verify(self) -> dict[str, str]:
+        """Recomputes the view from the retained inputs and compares."""
+        return self.database.verify(self.name)
+
+    def __repr__(self) -> str:
+        return f"View({self.name}: {self.database.catalog.views[self.name].ddl})"
+
+
+def as_row(value: Any) -> Any:
+    """Dicts to any depth as Spark's rows."""
+    if isinstance(value, dict):
+        return Row(*value)(*(as_row(v) for v in value.values()))
+    return [as_row(v) for v in value] if isinstance(value, list) else value

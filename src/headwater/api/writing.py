@@ -1,0 +1,329 @@
+"""Writing to a database: one lock, one lease, and commits that only the program of their own version makes.
+
+What a handle knows of its database (version, catalog, program) is one value, `Defined`, put in place whole. Whoever
+writes takes the lock, then the lease, then compares: if the newest version is not the one that the handle knows, it is
+read and compiled first. So a handle that was interrupted, or that another process has overtaken, goes on from what is
+there and never from what it remembers. The handle learns of its own commit last; if it does not get that far it is
+merely behind, and the next write finds out.
+
+After the record of a version is there nothing is raised for it: what goes wrong then is in the `Commit` and in the log
+of the module `logging`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import uuid
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from headwater.api.catalog import DATABASE, KEEP, SETTINGS, Catalog, read_facts, well_defined
+from headwater.api.ids import TextIds
+from headwater.api.versions import Defined, Readable, compiled, has_maps, stale_maps
+from headwater.engine.spark.session import Session, telling
+from headwater.engine.working import Working
+from headwater.errors import (
+    EngineError,
+    HeadwaterError,
+    LeaseLost,
+    SettingsDiffer,
+    StateError,
+)
+from headwater.plan.compiler import Compiler
+from headwater.state import directory
+from headwater.state.collection import Keep
+from headwater.state.integrity import Disk, Report
+from headwater.state.log import Unclear, Version
+from headwater.state.run import MapSpec
+from headwater.state.store import Commit as StoreCommit
+from headwater.state.store import Store, StoreWriter
+from headwater.version import VERSION
+
+KEEP_VERSIONS = 100
+"""Versions that stay readable unless the user says otherwise."""
+
+
+class Writable(Readable):
+    """The part of a database that commits."""
+
+    def __init__(self, path: str | Path, session: Session, keep: dict[str, Any]):
+        self.path = directory.local_path(path)
+        self.files = directory.check(self.path)
+        self.store = Store(self.files, Keep(KEEP_VERSIONS))
+        self.session = session
+        self._asked = keep
+        self._lock = threading.RLock()
+        self._lock_of = self._process = os.getpid()
+        self._writer: StoreWriter | None = None
+        self._specs: dict[str, MapSpec] = {}
+        """The specs of the maps of what is defined, once they were asked for."""
+        self._closing: StoreWriter | None = None
+        self._doubt = False
+        """Whether something was interrupted, so that what is known is to be read again."""
+        with self._telling("reading"):
+            self._load(self.store.at().version)
+
+    # --- what the handle knows ---------------------------------------------------------------------------------
+
+    def _load(self, version: Version) -> None:
+        """Takes a version with its catalog and program, all at once."""
+        catalog, settings = read_facts(version)
+        compiler = compiled(version, catalog)
+        stale = not has_maps(version, compiler)
+        if settings is not None:
+            self.session.adopt(settings)
+        facts = version.facts
+        kept = well_defined(version.number, lambda: _kept_as(facts.get(KEEP)))
+        ids = well_defined(version.number, lambda: TextIds(facts))
+        self._keep_as(kept)
+        self._specs = {}
+        self.store.runs.hold(version.files)
+        self._defined, self._ids, self._doubt = (
+            Defined(version.number, catalog, compiler, stale),
+            ids,
+            False,
+        )
+
+    def _keep_as(self, kept: Keep | None) -> None:
+        """How much of the past is kept is a fact of the database; who opens it can only say so the first time."""
+        if kept is None:
+            self.store.keep = replace(self.store.keep, **self._asked)
+            return
+        other = {n: v for n, v in self._asked.items() if getattr(kept, n) != v}
+        for name, value in other.items():
+            raise SettingsDiffer(
+                f"the database keeps {getattr(kept, name):g} {name}, and {value:g} are asked for",
+                hint=f"leave keep_{name} out, and call keep({name}={value:g}) to change it",
+            )
+        self.store.keep, self._asked = kept, {}
+
+    def refresh(self) -> int:
+        """Takes the newest version, which it gives; a handle that only reads stays at the one it has seen until then."""
+        with self._locked(), self._telling("reading"):
+            if self._writer is None or self._process != os.getpid() or self._doubt:
+                version = self.store.at().version
+                if version.number != self.version or self._doubt:
+                    self._load(version)
+        return self.version
+
+    def check(self) -> Report:
+        """Reads every byte of every kept version, and names what is damaged and which files are not the database's."""
+        with self._telling("reading"):
+            return self.store.check()
+
+    def on_disk(self) -> Disk:
+        """How many bytes the directory has, and what they are for."""
+        with self._telling("reading"):
+            return self.store.disk()
+
+    # --- the right to write -----------------------------------------------------------------------------------------
+
+    def _writing(self, stale: bool = False, other_spark: bool = False) -> StoreWriter:
+        """The right to write, with what is known brought to the newest version; the lock is held.
+
+        Only `rebuild` may write while the maps are stale, and only `upgrade` with another version of Spark.
+        """
+        self._same_process()
+        with self._telling("writing"):
+            if self._writer is None:
+                directory.mark(self.files, f"headwater {VERSION}")
+                self._writer = self.store.writer()
+                with contextlib.suppress(OSError):  # what a writer that was killed had staged
+                    for name in self.files.names(directory.STAGING):
+                        if directory.is_staged(name):
+                            self.files.delete(f"{directory.STAGING}/{name}")
+            newest = self._writer.head()
+            if newest.number != self.version or self._doubt:
+                self._load(newest)
+        if self.stale and not stale:
+            raise stale_maps()
+        if not other_spark:
+            self.session.refuse_other("writing to it")
+        return self._writer
+
+    def _same_process(self) -> None:
+        """A lease belongs to the process that took it; a child that was forked has a copy of the handle only."""
+        if self._process == os.getpid():
+            return
+        if self._writer is not None:
+            raise LeaseLost(
+                f"this handle belongs to process {self._process}, which writes, and this is {os.getpid()}",
+                hint="open the database again in this process, once the other has closed it",
+            )
+        self._process = os.getpid()
+
+    def _locked(self) -> Any:
+        """The lock of all who write; a child that was forked may have got it locked, and makes its own."""
+        if self._lock_of != os.getpid():
+            self._lock, self._lock_of = threading.RLock(), os.getpid()
+        return self._lock
+
+    def close(self) -> None:
+        """Lets another writer in. Reading goes on to work."""
+        if self._process != os.getpid():
+            self._writer = None
+            return
+        with self._lock:
+            # One whose closing was interrupted is closed the next time.
+            self._closing, self._writer = self._writer or self._closing, None
+            if self._closing is not None:
+                with self._telling("closing"):
+                    self._closing.close()
+                self._closing = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None
+    ) -> None:
+        with contextlib.suppress(StateError) if kind is not None else contextlib.nullcontext():
+            self.close()
+
+    # --- committing ---------------------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def _commit(
+        self,
+        note: str,
+        becomes: tuple[Catalog, Compiler] | None = None,
+        **more: Any,
+    ) -> Iterator[StoreCommit]:
+        """A commit by what is known now, and what is known after it: another catalog and program, where it makes them."""
+        planned, writer = self._defined, self._writer
+        assert writer is not None, "who commits has called _writing"
+        with self._telling("writing"):
+            commit = writer.begin()
+        if commit.base.number != planned.version:
+            raise StateError(
+                f"the newest version is {commit.base.number}, and this change was made for {planned.version}",
+                hint="nothing was committed; do the same again",
+            )
+        catalog, compiler = becomes or (planned.catalog, planned.compiler)
+        self._set_first_facts(commit)
+        try:
+            yield commit
+            with self._telling("writing"):
+                made = writer.commit(commit, {"what": note, **more})
+        except HeadwaterError as e:
+            # A lease that is lost, or a base that is not the newest: what is known may be behind.
+            self._doubt = self._doubt or isinstance(e, StateError)
+            raise
+        except BaseException:
+            self._doubt = True
+            raise
+        self._asked = {}
+        if becomes is not None:
+            self._specs = {}
+        stale = planned.stale and becomes is None
+        self._defined = Defined(made.number, catalog, compiler, stale)
+
+    def _set_first_facts(self, commit: StoreCommit) -> None:
+        """What every database has from its first commit on."""
+        known = commit.base.facts
+        if SETTINGS not in known:
+            settings = self.session.settings()
+            commit.set(SETTINGS, settings)
+            self.session.adopt(settings)
+        if KEEP not in known:
+            commit.set(KEEP, asdict(self.store.keep))
+        if DATABASE not in known:
+            commit.set(DATABASE, uuid.uuid4().hex)
+
+    def _working(self, commit: StoreCommit, compiler: Compiler) -> Working:
+        refs = {n: refs for n, (_, refs) in commit.base.maps.items()}
+        rows = compiler.relations.rows
+        generation = commit.generation()
+        return Working(
+            compiler.program.maps, refs, commit.runs, generation, rows=rows, specs=self._specs
+        )
+
+    def _add(self, commit: StoreCommit, working: Working) -> int:
+        """Everything that was made, to be committed; how many bytes it has."""
+        with self._telling("writing"):
+            made = working.written(self.files)
+        for name, refs in made.items():
+            commit.add(name, refs)
+        return sum(r.size for refs in made.values() for r in refs)
+
+    def keep(
+        self,
+        versions: int | None = None,
+        minutes: float | None = None,
+        grace_minutes: float | None = None,
+    ) -> Keep:
+        """How much of the past stays readable from now on; without arguments, how much it is.
+
+        The last `versions`, and those of the last `minutes`; files that no version needs any more stay for
+        `grace_minutes` longer, for readers that are about to open them.
+        """
+        given = asked_to_keep({"versions": versions, "minutes": minutes, "grace": grace_minutes})
+        with self._locked():
+            if given:
+                self._writing(stale=True, other_spark=True)
+            made = replace(self.store.keep, **given)
+            if made != self.store.keep:
+                with self._commit("keep") as commit:
+                    commit.set(KEEP, asdict(made))
+                self.store.keep, self._asked = made, {}
+            return self.store.keep
+
+    @contextlib.contextmanager
+    def _telling(self, doing: str) -> Iterator[None]:
+        """What goes wrong inside, in our words; nothing is committed."""
+        try:
+            with telling("applying a change"):
+                yield
+        except HeadwaterError:
+            raise
+        except OverflowError as e:
+            raise EngineError(
+                f"{e}; recomputing the query would overflow too", hint="cast to a wider type"
+            ) from e
+        except Unclear as e:
+            raise StateError(
+                f"the disk failed, and does not say whether version {e} was committed",
+                hint="look at the version when it is back: with an `id` the change can be applied again without harm",
+            ) from e
+        except OSError as e:
+            if doing == "reading":
+                raise StateError(
+                    f"the state in {self.path} could not be read: {e.strerror or e}",
+                    hint="nothing was changed; mend the disk, and try again",
+                ) from e
+            if doing == "closing":
+                raise StateError(
+                    f"the right to write to {self.path} could not be given up: {e.strerror or e}",
+                    hint="what was committed stays so; close it again, or end the process",
+                ) from e
+            raise StateError(
+                f"the state in {self.path} could not be written: {e.strerror or e}",
+                hint="nothing was committed; make room or mend the disk, and apply the same change again",
+            ) from e
+
+
+def _kept_as(fact: dict[str, Any] | None) -> Keep | None:
+    return None if fact is None else Keep(**asked_to_keep(fact))
+
+
+def asked_to_keep(asked: dict[str, Any]) -> dict[str, Any]:
+    """What was said of how much to keep, checked."""
+    given = {n: v for n, v in asked.items() if v is not None}
+    for name, value in given.items():
+        if not _is_amount(value, name == "versions"):
+            raise StateError(
+                f"{value!r} is no number of {name} to keep",
+                hint="versions are a whole number above 0, minutes a number that is not negative",
+            )
+    return given
+
+
+def _is_amount(value: Any, whole: bool) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
+        return False
+    return bool(value >= (1 if whole else 0) and value == value and value != float("inf"))

@@ -1,0 +1,1 @@
+"""The notation of the calculus, both ways: terms and types as text."""

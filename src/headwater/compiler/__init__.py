@@ -1,1 +1,0 @@
-"""From terms to data that an engine runs: scalars, and the steps of a plan."""

@@ -1,0 +1,1 @@
+"""Statements, merges and answers over Arrow tables, in this process or in a task."""

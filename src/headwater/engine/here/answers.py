@@ -1,0 +1,282 @@
+"""Merging changes into maps, and answering the groups that they touch.
+
+`merge` takes the changes of maps and adds the new entries; a bag whose different values are counted passes its
+appearances and disappearances on to its group in the same step. `components` reads for touched groups what their
+answer is computed from, before and after, and `rows` computes it: the change of the stratum's relation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headwater.calculus.dyadic import POWERS, Dyadic
+from headwater.calculus.dyadic import shown as shown_of
+from headwater.calculus.types import DyadicType, RealType
+from headwater.engine.here.from_bags import Span, around, changed_part, from_bag, ranked
+from headwater.engine.here.statements import Scalars, changes_of, hashed
+from headwater.engine.rings import encode, exactly, ring_columns, shown, spec_of
+from headwater.engine.working import Working
+from headwater.interop.arrow_types import arrow_type
+from headwater.plan.program import (
+    COLLECT,
+    ENDS,
+    WEIGHT,
+    Bind,
+    Distinct,
+    Filter,
+    Map,
+    Stratum,
+)
+from headwater.state.arrangement import INDEX, Arrangement, Touched, total, zeros
+from headwater.state.keys import Ints, all_parts, canonical, equal
+from headwater.state.run import MapSpec, column, hashes, prepared
+
+CELL, TIMES = "row.", "row"
+"""How the cells of an answer and its multiplicity are called among the components."""
+Changes = Mapping[str, list[pa.Table]]
+"""Emitted rows by map."""
+
+
+def merge(
+    working: Working, strata: Iterable[Stratum], changes: Changes, answered: Collection[str] = ()
+) -> dict[str, pa.Table]:
+    """Adds changes to their maps; the touched groups of answered strata, by name, as their key columns."""
+    strata = list(strata)
+    working.next_round()
+    pending = {n: list(tables) for n, tables in changes.items() if any(t.num_rows for t in tables)}
+    touched: dict[str, list[pa.Table]] = {}
+    for stratum in strata:
+        for m in (stratum.group, *stratum.bags):
+            tables = [t for t in pending.get(m.name, ()) if t.num_rows]
+            touched.setdefault(stratum.name, []).extend(tables)
+    # Strata may share a bag and even a group: each is merged once, and passes on once.
+    passes = {
+        (d.map.name, s.group.name, d.column): (d, s.group) for s in strata for d in s.distinct
+    }
+    for name in {bag for bag, _, _ in passes}:
+        tables = pending.pop(name, [])
+        moved = _merge_map(working, working.maps[name], tables, blind=False)
+        if moved is not None:
+            for (bag, group, _), (d, g) in passes.items():
+                if bag == name:
+                    pending.setdefault(group, []).append(passed_on(d, g, moved))
+    for name, tables in pending.items():
+        m = working.maps[name]
+        _merge_map(working, m, tables, blind=m.kind == "change")
+    return {
+        s.name: different(s.group, touched[s.name])
+        for s in strata
+        if s.name in answered and touched.get(s.name)
+    }
+
+
+def _merge_map(working: Working, m: Map, tables: list[pa.Table], blind: bool) -> Touched | None:
+    tables = [t for t in tables if t.num_rows]
+    if not tables:
+        return None
+    changes = changes_of(m, tables[0] if len(tables) == 1 else pa.concat_tables(tables))
+    entries, touched = working.now(m.name).merge(changes, blind=blind)
+    working.add(m.name, entries)
+    return touched
+
+
+def passed_on(d: Distinct, group: Map, moved: Touched) -> pa.Table:
+    """The change of a group's sum over different values, from values that came or went."""
+    old, new = (np.asarray(column(t, "r0")) > 0 for t in (moved.old, moved.new))
+    way = pa.array(new.astype(np.int64) - old.astype(np.int64))
+    item = d.map.key[len(group.key)][0]
+    arrays = {n: column(moved.keys, n) for n in group.columns}
+    for name, t in group.ring:
+        none = {n: zeros(a, len(way)) for n, a in ring_columns(name, t)}
+        if name == d.column and d.counts:
+            none[name] = way
+        elif name == d.column:
+            values = column(moved.keys, item)
+            if isinstance(t, DyadicType):
+                none = exactly(name, [values] * d.power, way)
+            elif isinstance(t, RealType):
+                none = {
+                    n: pc.multiply(c, way.cast(c.type)) for n, c in encode(name, values).items()
+                }
+            else:
+                a = dict(ring_columns(name, t))[name]
+                negative = pc.if_else(pc.less(way, 0), pc.negate(values.cast(a)), values.cast(a))
+                none[name] = pc.if_else(pc.equal(way, 0), pa.scalar(0, a), negative)
+        arrays |= none
+    table = pa.table(arrays)
+    return table.filter(pc.not_equal(way, 0))
+
+
+def different(group: Map, keys: list[pa.Table]) -> pa.Table:
+    """Different keys of a group's map, with their hash."""
+    if not group.key:
+        return pa.table({"_h": pa.array([0], pa.int64())})
+    spec = MapSpec("keys", spec_of(group).key, (("_n", pa.int64()),), group.lookup)
+    table = pa.concat_tables([t.select(group.columns) for t in keys])
+    table = table.append_column("_n", pa.array(np.ones(table.num_rows, np.int64)))
+    table = table.add_column(0, "_h", hashed(table, group.lookup))
+    return total(spec, prepared(spec, table)).select(["_h", *group.columns])
+
+
+# --- answers --------------------------------------------------------------------------------------------------
+
+
+def components(working: Working, stratum: Stratum, keys: pa.Table) -> pa.Table:
+    """What the answers of touched groups are computed from: before with weight -1, after with weight 1."""
+    if stratum.ranked is not None and stratum.ranked.reads_part:
+        keys, span = changed_part(working.new(stratum.ranked.map.name), keys)
+        sides = [
+            (current(m, stratum, keys, span), w)
+            for m, w in ((working.before, -1), (working.now, 1))
+        ]
+        return signed(stratum, sides)
+    after = current(working.now, stratum, keys)
+    if stratum.answers is None:
+        before = current(working.before, stratum, keys)
+    else:
+        found = working.before(stratum.answers.name).lookup(keys)
+        before = found.select(stratum.answers.columns)
+        before = before.rename_columns([n for n, _ in stratum.components])
+        if stratum.always and before.num_rows == 0 and keys.num_rows:
+            before = nothing(stratum)
+    return signed(stratum, [(before, -1), (after, 1)])
+
+
+def read_for(working: Working, stratum: Stratum, keys: pa.Table) -> Ints:
+    """How much is read to answer each group: a row for it, and the entries of bags that are read whole."""
+    bags = {b.map.name for b in stratum.from_bags if b.function not in ENDS}
+    r = stratum.ranked
+    if r is not None and r.limit is None and not r.reads_part:
+        bags.add(r.map.name)
+    h = hashes(keys)
+    return sum((working.now(n).count(h) for n in bags), np.ones(len(h), np.int64))
+
+
+def keep_answers(working: Working, stratum: Stratum, change: pa.Table) -> None:
+    """Writes down what was answered, to be taken back the next time."""
+    m = stratum.answers
+    assert m is not None
+    columns = [column(change, n) for n, _ in stratum.components]
+    types = [spec_of(m).schema.field(n).type for n in m.columns]
+    arrays = {n: c.cast(t) for n, c, t in zip(m.columns, columns, types, strict=True)}
+    table = pa.table({**arrays, "r0": column(change, WEIGHT)})
+    entries, _ = working.now(m.name).merge(changes_of(m, table), blind=True)
+    working.add(m.name, entries)
+
+
+def current(
+    maps: Callable[[str], Arrangement], stratum: Stratum, keys: pa.Table, span: Span | None = None
+) -> pa.Table:
+    """The components of groups, as some maps have them; groups that are gone have none.
+
+    With a span those of the rows that a change between its positions can matter for.
+    """
+    group = stratum.group
+    found = maps(group.name).lookup(keys)
+    there = pa.array(np.asarray(column(found, INDEX)))
+    live = keys.take(there)
+    arrays = {n: column(found, n) for n in group.columns} | shown(stratum, found)
+    for b in stratum.from_bags:
+        arrays[b.column] = from_bag(maps(b.map.name), b, live)
+    table = pa.table(arrays)
+    if stratum.always and table.num_rows == 0 and keys.num_rows:
+        return nothing(stratum)
+    if stratum.ranked is not None and table.num_rows:
+        bag = maps(stratum.ranked.map.name)
+        if span is None:
+            at, more, times = ranked(bag, stratum.ranked, live)
+        else:
+            totals = {t: arrays[n] for t, n in stratum.ranked.totals}
+            at, more, times = around(bag, stratum.ranked, live, span.take(there), totals)
+        table = table.take(pa.array(at))
+        for n, c in more.items():
+            table = table.append_column(n, c)
+        table = table.append_column(WEIGHT, times)
+    return table
+
+
+def nothing(stratum: Stratum) -> pa.Table:
+    """The components of the empty bag: zeros and NULLs; what an aggregate without groups answers at first."""
+    arrays = {
+        n: pa.array([0.0 if isinstance(t, RealType) else 0], _boxed(t))
+        for n, t in stratum.group.ring
+        if not isinstance(t, DyadicType)
+    }
+    for told in stratum.told:
+        none = [Dyadic() if any(p) else 0 for p in POWERS[told.function]]
+        arrays[told.column] = pa.array([shown_of(told.function, told.scales, none)], pa.float64())
+    for b in stratum.from_bags:
+        empty: Any = [] if b.function == COLLECT else None
+        arrays[b.column] = pa.array([empty], arrow_type(b.type))
+    return pa.table(arrays)
+
+
+def _boxed(t: object) -> pa.DataType:
+    ((_, arrow), *_) = ring_columns("x", t)  # type: ignore[arg-type]
+    return arrow
+
+
+def signed(stratum: Stratum, sides: Sequence[tuple[pa.Table, int | pa.Array]]) -> pa.Table:
+    """Components with their weights, one weight for all of a table or one a row."""
+    types = stratum.components
+    schema = pa.schema([*((n, arrow_type(t)) for n, t in types), (WEIGHT, pa.int64())])
+    tables = [schema.empty_table()]
+    for table, w in sides:
+        if table.num_rows == 0:
+            continue
+        arrays = [column(table, n).cast(schema.field(n).type) for n, _ in types]
+        weights = pa.repeat(pa.scalar(w, pa.int64()), table.num_rows) if isinstance(w, int) else w
+        if WEIGHT in table.column_names:  # of rows that are there several times
+            weights = pc.multiply(weights, column(table, WEIGHT))
+        tables.append(pa.table([*arrays, weights], schema=schema))
+    return pa.concat_tables(tables)
+
+
+def answer_steps(stratum: Stratum) -> list[Bind | Filter]:
+    """The conditions and cells of a stratum's rows, over its components."""
+    weight = [Bind(TIMES, stratum.weight)] if stratum.weight is not None else []
+    cells = [Bind(f"{CELL}{n}", s) for n, s in stratum.row]
+    return [*(Filter(c) for c in stratum.where), *weight, *cells]
+
+
+def rows(stratum: Stratum, table: pa.Table, scalars: Scalars) -> pa.Table:
+    """The rows that components give, with their weights, added up."""
+    table = scalars(answer_steps(stratum), table)
+    weights = column(table, WEIGHT)
+    if stratum.weight is not None:
+        weights = pc.multiply(weights, column(table, TIMES).cast(pa.int64()))
+    arrays = {n: column(table, f"{CELL}{n}") for n, _ in stratum.row}
+    return consolidated(pa.table({**arrays, WEIGHT: weights}))
+
+
+def consolidated(table: pa.Table) -> pa.Table:
+    """Equal rows once, their weights added; rows of weight 0 are gone."""
+    names = [n for n in table.column_names if n != WEIGHT]
+    if table.num_rows <= 2:
+        return _of_two(table) if table.num_rows else table
+    places = tuple((f"k{i}", table.schema.field(n).type) for i, n in enumerate(names))
+    spec = MapSpec("rows", places, ((WEIGHT, pa.int64()),), tuple(n for n, _ in places))
+    renamed = table.select([*names, WEIGHT]).rename_columns([*(n for n, _ in places), WEIGHT])
+    renamed = renamed.add_column(0, "_h", hashed(renamed, spec.lookup))
+    added = total(spec, prepared(spec, renamed))
+    added = added.filter(pc.not_equal(added.column(WEIGHT), 0))
+    return added.select([*(n for n, _ in places), WEIGHT]).rename_columns([*names, WEIGHT])
+
+
+def _of_two(table: pa.Table) -> pa.Table:
+    """The same for one row or two, as an answer without groups has them: there is nothing to sort."""
+    names = [n for n in table.column_names if n != WEIGHT]
+    cells = {n: canonical(column(table, n)) for n in names}
+    weights = np.asarray(column(table, WEIGHT))
+    if len(weights) == 2:
+        parts = all_parts(list(cells.values()))
+        if not len(parts) or equal([p[:1] for p in parts], [p[1:] for p in parts]).all():
+            cells = {n: c[:1] for n, c in cells.items()}
+            weights = weights.sum(keepdims=True)
+    made = pa.table({**cells, WEIGHT: pa.array(weights)})
+    return made if weights.all() else made.filter(pa.array(weights != 0))

@@ -1,0 +1,225 @@
+"""Statements over Arrow tables: the rows of a change through binds, filters and look-ups to (key, ring).
+
+A pure function of tables and arrangements. Scalars are evaluated by whoever is given as `scalars`: Arrow in a
+task, Arrow or Spark in the driver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headwater.engine.here import arrow
+from headwater.engine.rings import ODD, product, ring_columns, spec_of
+from headwater.plan.program import WEIGHT, Bind, Expand, Filter, Lookup, Map, Statement, Step
+from headwater.state.arrangement import INDEX, WHOLE, Arrangement, Share, stretch, zeros
+from headwater.state.hashing import hash_keys
+from headwater.state.run import column, hashes
+
+Scalars = Callable[[Sequence[Bind | Filter], pa.Table], pa.Table]
+"""Who evaluates binds and filters: a table in, the table with new columns and fewer rows out."""
+
+
+ENOUGH = 10_000
+"""Rows that are worth sharing: with fewer the next step may find more, and all who share go on with all of them."""
+
+
+class Maps(Protocol):
+    """Where look-ups find arrangements."""
+
+    def find(self, lookup: Lookup) -> Arrangement:
+        """The arrangement that a look-up reads."""
+
+
+def in_arrow(steps: Sequence[Bind | Filter], table: pa.Table) -> pa.Table:
+    """Binds and filters that Arrow can evaluate."""
+    for s in steps:
+        table = one_in_arrow(s, table)
+    return table
+
+
+def one_in_arrow(s: Bind | Filter, table: pa.Table, zone: str = "UTC") -> pa.Table:
+    """A bind or a filter that Arrow can evaluate, in a time zone."""
+    scalar = s.scalar if isinstance(s, Bind) else s.condition
+    known = arrow.is_column(scalar.tree)
+    values = column(table, known) if known else arrow.evaluate(scalar.tree, table, zone)
+    return table.append_column(s.name, values) if isinstance(s, Bind) else kept(table, values)
+
+
+Hop = Lookup | Expand
+"""Steps that change how many rows there are by other means than a condition."""
+
+
+def segments(steps: Iterable[Step]) -> list[list[Bind | Filter] | Hop]:
+    """Steps with the binds and filters between two hops together."""
+    out: list[list[Bind | Filter] | Hop] = []
+    for s in steps:
+        if isinstance(s, Lookup | Expand):
+            out.append(s)
+        elif out and isinstance(out[-1], list):
+            out[-1].append(s)
+        else:
+            out.append([s])
+    return out
+
+
+def fields_of(m: Map) -> tuple[str, ...]:
+    """The names of the columns of the relation whose rows a map holds."""
+    assert m.fields, m.name
+    return m.fields
+
+
+def start(statement: Statement, change: pa.Table) -> pa.Table:
+    """The columns of a change that a statement reads, under its names."""
+    named = {c: change.column(n) for n, c in statement.columns}
+    return pa.table({**named, WEIGHT: change.column(WEIGHT)})
+
+
+def run(
+    statement: Statement,
+    change: pa.Table,
+    maps: Maps,
+    scalars: Scalars = in_arrow,
+    share: Share = WHOLE,
+    most: int | None = None,
+) -> pa.Table:
+    """The change of the statement's map: its key columns and ring columns, neither sorted nor added up."""
+    rows = step(statement.steps, start(statement, change), maps, scalars, share, most)
+    return emit(statement, rows)
+
+
+def step(
+    steps: Iterable[Step],
+    table: pa.Table,
+    maps: Maps,
+    scalars: Scalars,
+    share: Share = WHOLE,
+    most: int | None = None,
+) -> pa.Table:
+    """The rows after some steps; a share of them, if all who share are given the same rows.
+
+    They are divided where they are enough: in the look-up that finds them, so that one row with many entries can be
+    shared; where nothing is looked up, at once. `TooMany` if a look-up finds more than `most`.
+
+    What one look-up finds in parts that cancel, every later one would find that many times over, so only the last
+    is left to whoever sums: k look-ups of entries that changed make one row, and not three to the power of k.
+    """
+    groups = segments(steps)
+    if not any(isinstance(s, Lookup | Expand) for s in groups):
+        table, share = shared(table, share), WHOLE
+    last = max((i for i, s in enumerate(groups) if isinstance(s, Lookup)), default=0)
+    for i, s in enumerate(groups):
+        if isinstance(s, Lookup):
+            into = maps.find(s)
+            table, keys = probes(s, table, into)
+            mine = WHOLE
+            if share != WHOLE and into.count(hashes(keys)).sum() >= ENOUGH:
+                mine, share = share, WHOLE
+            table = look_up(s, table, keys, into, mine, most, in_parts=i == last)
+        else:
+            table = expanded(s, table) if isinstance(s, Expand) else scalars(s, table)
+            if isinstance(s, Expand) and table.num_rows >= ENOUGH:
+                table, share = shared(table, share), WHOLE
+    return shared(table, share)
+
+
+def shared(table: pa.Table, share: Share) -> pa.Table:
+    """A share of some rows."""
+    return table if share == WHOLE else table[stretch(table.num_rows, share)]
+
+
+def expanded(s: Expand, table: pa.Table) -> pa.Table:
+    """Every row once for each element of its array; a row whose array is empty or NULL is gone."""
+    arrays = column(table, s.array)
+    elements = arrays.flatten()
+    lengths = np.asarray(pc.fill_null(pc.list_value_length(arrays), 0)).astype(np.int64)
+    table = table.take(pa.array(np.repeat(np.arange(len(lengths)), lengths)))
+    for field, given in s.brings:
+        values = elements if not field else pc.struct_field(elements, field)
+        table = table.append_column(given, values)
+    return table
+
+
+def kept(table: pa.Table, condition: pa.Array) -> pa.Table:
+    """The rows for which a condition is true."""
+    if condition.null_count == 0 and pc.all(condition, min_count=0).as_py():
+        return table
+    return table.filter(condition)
+
+
+def probes(s: Lookup, table: pa.Table, into: Arrangement) -> tuple[pa.Table, pa.Table]:
+    """The rows that can match something, and their keys; a NULL matches nothing unless NULLs are equal."""
+    for name, matches_null in zip(s.keys, s.matches_null, strict=True):
+        keys = column(table, name)
+        if not matches_null and keys.null_count:
+            table = table.filter(keys.is_valid())
+    spec = into.spec
+    arrays = [
+        column(table, k).cast(spec.schema.field(n).type)
+        for k, n in zip(s.keys, spec.lookup, strict=True)
+    ]
+    h = pa.array(hash_keys(arrays, table.num_rows))
+    return table, pa.table([h, *arrays], ["_h", *spec.lookup])
+
+
+def look_up(
+    s: Lookup,
+    table: pa.Table,
+    keys: pa.Table,
+    into: Arrangement,
+    share: Share = WHOLE,
+    most: int | None = None,
+    in_parts: bool = True,
+) -> pa.Table:
+    """Every row with each entry at its key, which may come in parts.
+
+    A share of the entries always does; and an entry of a change is there even if it counts no rows.
+    """
+    linear = in_parts or s.version == "change" or share != WHOLE
+    found = into.lookup(keys, linear=linear, share=share, most=most)
+    at = np.asarray(column(found, INDEX))
+    if len(at) != table.num_rows or (at != np.arange(len(at))).any():
+        table = table.take(pa.array(at))
+    for name, given in s.brings:
+        table = table.append_column(given, column(found, name))
+    for name, given in s.weights:
+        table = table.append_column(given, column(found, name))
+        for odd in ODD:
+            if f"{name}.{odd}" in found.column_names:
+                table = table.append_column(f"{given}.{odd}", column(found, f"{name}.{odd}"))
+    return table
+
+
+def emit(statement: Statement, table: pa.Table) -> pa.Table:
+    """The rows as changes of the target: key columns, and ring columns as products."""
+    target = statement.target
+    spec = spec_of(target)
+    arrays = {
+        name: column(table, given).cast(spec.schema.field(name).type)
+        for (name, _), given in zip(target.key, statement.key, strict=True)
+    }
+    if statement.sign < 0:
+        negated = pc.negate(column(table, WEIGHT))
+        table = table.set_column(table.schema.get_field_index(WEIGHT), WEIGHT, negated)
+    for (name, t), factors in zip(target.ring, statement.ring, strict=False):
+        arrays |= product(t, name, table, factors)
+    for name, t in target.ring[len(statement.ring) :]:
+        for n, stored in ring_columns(name, t):
+            arrays[n] = zeros(stored, table.num_rows)
+    if not arrays:
+        return table.select([])
+    return pa.table(arrays)
+
+
+def hashed(table: pa.Table, names: Iterable[str]) -> pa.Array:
+    """The hash of some columns."""
+    return pa.array(hash_keys([column(table, n) for n in names], table.num_rows))
+
+
+def changes_of(target: Map, table: pa.Table) -> pa.Table:
+    """Emitted rows with the hash of their look-up key, as a merge takes them."""
+    return table.add_column(0, "_h", hashed(table, target.lookup))

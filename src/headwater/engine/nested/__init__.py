@@ -1,0 +1,1 @@
+"""Nested rows and documents from their flat parts."""

@@ -1,0 +1,1 @@
+"""The same on Spark: the session, rounds of tasks, heavy keys."""

@@ -1,0 +1,562 @@
+"""Rounds on Spark: one job for all statements of a round, whatever their maps and views.
+
+    pieces of changes ─► statements in one Python hop ─► (part, map, Arrow bytes) ─► one exchange ─► merge and write
+
+The first hop reads its pieces and looks up by itself, and gives for every map and part of the hash space one row of
+Arrow bytes, so that the exchange moves a few large rows of one shape. The second merges its part of every map and
+writes one file; names of runs and touched groups come back. Scalars that only Spark can evaluate cut a statement's
+first hop in two, with Spark SQL between.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from headwater.engine.change import Change
+from headwater.engine.here import answers
+from headwater.engine.here.answers import answer_steps, components, keep_answers, merge, signed
+from headwater.engine.here.arrow import ArrowCannot, in_zone
+from headwater.engine.here.scalars.zones import UTC_NAMES
+from headwater.engine.here.statements import Hop, emit, in_arrow, run, segments, start, step
+from headwater.engine.slices import Piece, pieces_of, ranges, weighed
+from headwater.engine.spark import skew
+from headwater.engine.spark.session import Session, in_sql, plain, quoted, telling
+from headwater.engine.spark.skew import Routing
+from headwater.engine.view_rows import repeated, row_schema, scan, scan_components
+from headwater.engine.working import Working
+from headwater.interop.arrow_types import arrow_type
+from headwater.plan.program import (
+    Bind,
+    Filter,
+    Map,
+    Program,
+    Statement,
+    Step,
+    Stratum,
+    View,
+)
+from headwater.state.arrangement import WHOLE, Arrangement, Share, TooMany
+from headwater.state.files import LocalFiles
+from headwater.state.keys import Ints
+from headwater.state.run import LEAST, MOST, Generation, RunRef, Runs
+from headwater.state.store import DATA
+
+BLOBS = "part int, name string, content binary"
+PER_PART = 4_000_000
+"""Rows that a merging task takes at most, about."""
+MOST_FOUND = 4_000_000
+"""Entries that a look-up finds at once in a task."""
+MANY_SHARES = 4096
+NO_TERM: Any = None
+T = TypeVar("T")
+
+
+class Cluster:
+    """Spark at work for one increment."""
+
+    def __init__(self, working: Working, session: Session, root: Path):
+        self.working, self.session, self.root = working, session, root
+        self.without_arrow = False
+
+    # --- a round -------------------------------------------------------------------------------------------------
+
+    def round(
+        self,
+        statements: Sequence[Statement],
+        changes: Mapping[str, Change],
+        strata: Sequence[Stratum],
+        answered: set[str],
+    ) -> dict[str, pa.Table]:
+        """Runs statements over changes and merges what they give; the touched groups of answered strata."""
+        if not statements:
+            return {}
+        self.working.on_spark = True
+        made: list[str] = []
+        total = sum(changes[n].rows for n in {s.drives for s in statements})
+        parts = max(self.session.partitions, -(-total // PER_PART))
+        names = {s.target.name for s in statements}
+        known = [slim_stratum(s) for s in strata if names & {m.name for m in s.maps}]
+        routing = Routing(parts, skew.free(statements, known), skew.HEAVY)
+        self.working.next_round()
+        try:
+            with telling("carrying a change through the views"):
+                try:
+                    frames = self._frames(statements, changes, routing, made)
+                    return self._merged(frames, known, routing, answered)
+                except Exception as e:
+                    if self.without_arrow or ArrowCannot.__name__ not in str(e):
+                        raise
+                    self.without_arrow = (
+                        True  # Spark has a value for it, or the error that it should be
+                    )
+                    frames = self._frames(statements, changes, routing, made)
+                    return self._merged(frames, known, routing, answered)
+        finally:
+            for name in made:
+                (self.root / name).unlink(missing_ok=True)
+
+    def _frames(
+        self,
+        statements: Sequence[Statement],
+        changes: Mapping[str, Change],
+        routing: Routing,
+        made: list[str],
+    ) -> list[DataFrame]:
+        """(part, map, bytes) of all statements, one DataFrame a hop."""
+        out = []
+        for name in dict.fromkeys(s.drives for s in statements):
+            mine = [slim(s) for s in statements if s.drives == name]
+            finds = any(isinstance(step, Hop) for s in mine for step in s.steps)
+            cores = self.session.cores
+            pieces = pieces_of(changes[name], self.root, cores, made, self.working, finds)
+            if not pieces:
+                continue
+            quick = [s for s in mine if self._quick(s.steps)]
+            if quick:
+                out.append(
+                    self._numbers(pieces).mapInArrow(self._emitter(quick, pieces, routing), BLOBS)
+                )
+                self.session.counts.hops += 1
+            for s in mine:
+                if s not in quick:
+                    out.append(self._slow(s, pieces, routing))
+        return out
+
+    def _quick(self, steps: Iterable[Step]) -> bool:
+        return all(self._in_arrow(s) for s in steps)
+
+    def _in_arrow(self, s: Step) -> bool:
+        """Whether tasks evaluate a step by themselves; they know no time zone but UTC."""
+        if isinstance(s, Hop):
+            return True
+        tree = (s.scalar if isinstance(s, Bind) else s.condition).tree
+        if tree is None or (in_zone(tree) and self.session.zone not in UTC_NAMES):
+            return False
+        return not self.without_arrow or tree[0] == "column"
+
+    def _numbers(self, pieces: Sequence[Piece]) -> DataFrame:
+        return _numbers_of(self.session.spark, pieces)
+
+    def _task(self) -> Task:
+        """What a task needs to read maps."""
+        w = self.working
+        return Task(
+            str(self.root),
+            {n: slim_map(m) for n, m in w.maps.items()},
+            {n: tuple(r) for n, r in w.refs.items() if n in w.maps},
+            {n: tuple(self._on_disk(n)) for n in w.added},
+            w.stored_changes(LocalFiles(self.root)),
+            w.reads_new,
+            w.generation,
+        )
+
+    def _on_disk(self, name: str) -> list[RunRef]:
+        """New runs that tasks can read; what is in memory is written first."""
+        if name in self.working.entries:
+            self.working.store_memory(LocalFiles(self.root))
+        return self.working.added[name]
+
+    def _emitter(
+        self, statements: Sequence[Statement], pieces: Sequence[Piece], routing: Routing
+    ) -> Any:
+        task = self._task()
+
+        def emitting(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            working = task.working()
+            for piece in _given(batches, pieces):
+                for table in piece.read(Path(task.root), working):
+                    for s in statements:
+                        for rows in little_by_little(s, table, working, piece.share):
+                            yield from blobs(s.target, rows, routing)
+
+        return emitting
+
+    def _slow(self, s: Statement, pieces: Sequence[Piece], routing: Routing) -> DataFrame:
+        """A statement with scalars that only Spark can evaluate: hops with Spark SQL between."""
+        task = self._task()
+        done: list[Step] = []
+        frame: DataFrame | None = None
+        todo: list[Step] = []
+        for segment in segments(s.steps):
+            many: list[Step] = [segment] if isinstance(segment, Hop) else list(segment)
+            while many and self._in_arrow(many[0]):
+                todo.append(many.pop(0))
+            if many:
+                frame = self._hop(s, frame, task, pieces, done, todo)
+                binds = [x for x in many if isinstance(x, (Bind, Filter))]
+                frame = in_sql(frame, binds)
+                done, todo = [*done, *todo, *many], []
+        assert frame is not None
+        rest, names = tuple(todo), frame.columns
+
+        def finishing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            working = task.working()
+            for batch in batches:
+                given = pa.Table.from_batches([batch]).rename_columns(names)
+                yield from blobs(s.target, emit(s, step(rest, given, working, in_arrow)), routing)
+
+        self.session.counts.hops += 1
+        return _numbered(frame).mapInArrow(finishing, BLOBS)
+
+    def _hop(
+        self,
+        s: Statement,
+        frame: DataFrame | None,
+        task: Task,
+        pieces: Sequence[Piece],
+        done: Sequence[Step],
+        todo: Sequence[Step],
+    ) -> DataFrame:
+        """The frame after some steps in Arrow, with typed columns."""
+        self.session.counts.hops += 1
+        steps = tuple(todo)
+        after = self._schema(s, [*done, *todo])
+        if frame is None:
+
+            def reading(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+                working = task.working()
+                for piece in _given(batches, pieces):
+                    for table in piece.read(Path(task.root), working):
+                        rows = step(steps, start(s, table), working, in_arrow, piece.share)
+                        yield from _batches(rows, after)
+
+            return self._numbers(pieces).mapInArrow(reading, from_arrow_schema(after))
+
+        names = frame.columns
+
+        def going_on(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            working = task.working()
+            for batch in batches:
+                given = pa.Table.from_batches([batch]).rename_columns(names)
+                yield from _batches(step(steps, given, working, in_arrow), after)
+
+        return _numbered(frame).mapInArrow(going_on, from_arrow_schema(after))
+
+    def _schema(self, s: Statement, steps: Sequence[Step]) -> pa.Schema:
+        """The columns after some steps, found by taking no rows through them."""
+        relation = self.working.row_schema(s.drives)
+        table = step(steps, start(s, relation.empty_table()), self.working, _typed)
+        return plain(table).schema
+
+    def _merged(
+        self,
+        frames: Sequence[DataFrame],
+        strata: Sequence[Stratum],
+        routing: Routing,
+        answered: set[str],
+    ) -> dict[str, pa.Table]:
+        """One exchange, and the merges; their runs are added, their touched groups given."""
+        if not frames:
+            return {}
+        whole = frames[0]
+        for frame in frames[1:]:
+            whole = whole.union(frame)
+        task = self._task()
+        wanted = {s.name for s in strata if s.name in answered}
+        sent = whole.repartitionById(routing.parts, "part").mapInArrow(
+            _merger(task, strata, wanted, routing), "name string, content binary"
+        )
+        counts = self.session.counts
+        counts.jobs += 1
+        counts.exchanges += 1
+        counts.hops += 1
+        touched: dict[str, list[pa.Table]] = {}
+        for row in sent.toArrow().to_pylist():
+            if row["name"] == "":
+                refs = json.loads(row["content"])
+                self.working.add_stored({n: [RunRef(**r) for r in rs] for n, rs in refs.items()})
+            else:
+                touched.setdefault(row["name"], []).append(_from_bytes(row["content"]))
+        return {n: pa.concat_tables(tables) for n, tables in touched.items()}
+
+    # --- answers of many groups ------------------------------------------------------------------------------------
+
+    def components(self, stratum: Stratum, keys: pa.Table, weights: Ints) -> pa.Table:
+        """What touched groups are answered from, before and after; kept where the stratum keeps it.
+
+        The weights say how many entries are read for each group.
+        """
+        self.working.on_spark = True
+        self.working.next_round()
+        made: list[str] = []
+        pieces = weighed(keys, weights, self.root, self.session.partitions, made)
+        task, known = self._task(), slim_stratum(stratum)
+
+        def answering(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for piece in _given(batches, pieces):
+                working = task.working()
+                for table in piece.read(Path(task.root), working):
+                    found = components(working, known, table)
+                    if known.answers is not None:
+                        keep_answers(working, known, found)
+                    yield from _results({known.name: found}, working.written(LocalFiles(task.root)))
+
+        try:
+            with telling("answering the groups of a view"):
+                sent = (
+                    self._numbers(pieces)
+                    .mapInArrow(answering, "name string, content binary")
+                    .toArrow()
+                )
+        finally:
+            for name in made:
+                (self.root / name).unlink(missing_ok=True)
+        self.session.counts.jobs += 1
+        self.session.counts.hops += 1
+        tables = []
+        for row in sent.to_pylist():
+            if row["name"] == "":
+                refs = json.loads(row["content"])
+                self.working.add_stored({n: [RunRef(**r) for r in rs] for n, rs in refs.items()})
+            else:
+                tables.append(_from_bytes(row["content"]))
+        return pa.concat_tables(tables)
+
+    # --- reading ---------------------------------------------------------------------------------------------------
+
+    def frame(self, program: Program, view: View, ours: bool = False) -> DataFrame:
+        """All rows of a view as a DataFrame that reads the state when it is evaluated."""
+        mine = ours or not self.session.same_zone
+        spark = self.session.spark if mine else self.session.user
+        task = self._task()
+        if view.map is not None or view.parts:
+            known_view = slim_view(view)
+            shares = self._ranges(view.map or view.parts[0].map)
+            shape = plain(row_schema(view).empty_table()).schema
+            schema = shape.remove(len(shape) - 1)
+
+            def scanning(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+                working = task.working()
+                for low, high, share in _given(batches, shares):
+                    for table in scan(Program(), known_view, working, in_arrow, low, high, share):
+                        yield from _batches(repeated(table), schema)
+
+            return _numbers_of(spark, shares).mapInArrow(scanning, from_arrow_schema(schema))
+        stratum = program.strata[view.stratum or ""]
+        known = slim_stratum(stratum)
+        schema = plain(signed(stratum, [])).schema
+        read = stratum.ranked.map if stratum.ranked else stratum.answers or stratum.group
+        groups = sorted({(low, high) for low, high, _ in self._ranges(read)})  # a group is whole
+
+        def answering(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            working = task.working()
+            for low, high in _given(batches, groups):
+                for table in scan_components(known, working, low, high):
+                    yield from _batches(table, schema)
+
+        numbers = _numbers_of(spark, groups)
+        if self.session.is_other:
+            return self._answered_in_arrow(numbers, view, stratum, groups)
+        found = in_sql(
+            numbers.mapInArrow(answering, from_arrow_schema(schema)), answer_steps(stratum)
+        )
+        cells = [f"{quoted('row.' + n)} AS {quoted(n)}" for n, _ in stratum.row]
+        if stratum.weight is None:
+            return found.selectExpr(*cells)
+        repeat = "explode(sequence(1, CAST(`row` AS INT))) AS _times"
+        return found.where("`row` > 0").selectExpr(*cells, repeat).drop("_times")
+
+    def _answered_in_arrow(
+        self,
+        numbers: DataFrame,
+        view: View,
+        stratum: Stratum,
+        groups: Sequence[tuple[int, int]],
+    ) -> DataFrame:
+        """The rows of a view without any expression of Spark, which is another than the database was made with."""
+        if not self._quick(answer_steps(stratum)):
+            self.session.refuse_other(f"answering `{view.name}`")
+        task, known = self._task(), slim_stratum(stratum)
+        shape = plain(row_schema(view).empty_table()).schema
+        schema = shape.remove(len(shape) - 1)
+
+        def answering(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            working = task.working()
+            for low, high in _given(batches, groups):
+                for table in scan_components(known, working, low, high):
+                    yield from _batches(repeated(answers.rows(known, table, in_arrow)), schema)
+
+        return numbers.mapInArrow(answering, from_arrow_schema(schema))
+
+    def _ranges(self, m: Map) -> list[tuple[int, int, Share]]:
+        """A map in ranges for all cores, of about as many entries each."""
+        at = self.working.now(m.name)
+        rows = sum(r.rows for r in at.refs)
+        found = ranges(at, max(1, -(-rows // (4 * self.session.cores))))
+        return found or [(LEAST, MOST, WHOLE)]
+
+
+# --- what runs in tasks --------------------------------------------------------------------------------------------
+
+
+class Task:
+    """The maps of an increment as a task is given them."""
+
+    def __init__(
+        self,
+        root: str,
+        maps: dict[str, Map],
+        refs: dict[str, tuple[RunRef, ...]],
+        added: dict[str, tuple[RunRef, ...]],
+        changes: dict[str, Any],
+        reads_new: bool,
+        generation: Generation,
+    ):
+        self.root, self.maps, self.refs, self.added = root, maps, refs, added
+        self.changes, self.reads_new, self.generation = changes, reads_new, generation
+
+    def working(self) -> Working:
+        """The maps, to read and to add to."""
+        runs = _runs(self.root)
+        runs.hold({r.file for refs in self.refs.values() for r in refs})
+        made = Working(self.maps, self.refs, runs, self.generation, self.added)
+        made.reads_new = self.reads_new
+        made.changes = {n: Arrangement(s, refs, made.runs) for n, (s, refs) in self.changes.items()}
+        return made
+
+
+@cache
+def _runs(root: str) -> Runs:
+    """Opened files, kept from one task to the next in a Python worker."""
+    return Runs(LocalFiles(root), DATA)
+
+
+def _merger(
+    task: Task, strata: Sequence[Stratum], wanted: set[str], routing: Routing
+) -> Callable[..., Any]:
+    def merging(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        emitted: dict[int, dict[str, list[pa.Table]]] = {}
+        for batch in batches:
+            for row in batch.to_pylist():
+                mine = emitted.setdefault(row["part"], {})
+                mine.setdefault(row["name"], []).append(_from_bytes(row["content"]))
+        for part, changes in emitted.items():
+            working = task.working()
+            working.reads_new = True
+            touched = merge(working, strata, changes, wanted)
+            cut = partial(routing.runs, part)
+            yield from _results(touched, working.written(LocalFiles(task.root), cut))
+
+    return merging
+
+
+def _results(
+    tables: Mapping[str, pa.Table], refs: Mapping[str, list[RunRef]]
+) -> Iterator[pa.RecordBatch]:
+    """Tables by name, and with no name the runs that were written."""
+    rows = [{"name": n, "content": _bytes(t)} for n, t in tables.items()]
+    named = {n: [asdict(r) for r in rs] for n, rs in refs.items()}
+    rows.append({"name": "", "content": json.dumps(named).encode()})
+    schema = pa.schema([("name", pa.string()), ("content", pa.binary())])
+    yield pa.RecordBatch.from_pylist(rows, schema=schema)
+
+
+def little_by_little(
+    s: Statement, table: pa.Table, working: Working, share: Share
+) -> Iterator[pa.Table]:
+    """What a statement emits for some rows, in as many parts as it takes for none to be very large."""
+    which, times = share
+    try:
+        # Rows that are found and that find as many again cannot be shared for ever.
+        most = MOST_FOUND if times < MANY_SHARES else None
+        yield run(s, table, working, share=share, most=most)
+    except TooMany:
+        if share == WHOLE and table.num_rows > 1:
+            half = table.num_rows // 2
+            for rows in (table.slice(0, half), table.slice(half)):
+                yield from little_by_little(s, rows, working, share)
+            return
+        # All who share a piece must divide the same rows, so it is the share that is halved.
+        for i in (2 * which, 2 * which + 1):
+            yield from little_by_little(s, table, working, (i, 2 * times))
+
+
+def blobs(target: Map, table: pa.Table, routing: Routing) -> Iterator[pa.RecordBatch]:
+    """Emitted rows as Arrow bytes, a row for each part that they are routed to."""
+    if table.num_rows == 0:
+        return
+    schema = pa.schema([("part", pa.int32()), ("name", pa.string()), ("content", pa.binary())])
+    for part, mine in routing.routed(target, table):
+        row = {"part": part, "name": target.name, "content": _bytes(mine)}
+        yield pa.RecordBatch.from_pylist([row], schema=schema)
+
+
+def _bytes(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as out:
+        out.write_table(table)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def _from_bytes(content: bytes) -> pa.Table:
+    with pa.ipc.open_stream(content) as reader:
+        return reader.read_all()
+
+
+def _numbered(frame: DataFrame) -> DataFrame:
+    """A frame with plain names: `mapInArrow` takes a point in a name for a field of a struct."""
+    return frame.toDF(*(f"c{i}" for i in range(len(frame.columns))))
+
+
+def _numbers_of(spark: SparkSession, things: Sequence[Any]) -> DataFrame:
+    """A row and a task for each of some things: its number."""
+    return spark.range(0, len(things), 1, len(things))
+
+
+def _given(batches: Iterator[pa.RecordBatch], things: Sequence[T]) -> Iterator[T]:
+    """The things whose numbers a task was given."""
+    for batch in batches:
+        for i in batch.column(0).to_pylist():
+            yield things[i]
+
+
+def _batches(table: pa.Table, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    if table.num_rows:
+        yield from plain(table.select(schema.names)).cast(schema).combine_chunks().to_batches()
+
+
+def _typed(steps: Sequence[Bind | Filter], table: pa.Table) -> pa.Table:
+    """Binds over no rows: only the types."""
+    for s in steps:
+        if isinstance(s, Bind):
+            table = table.append_column(s.name, pa.array([], arrow_type(s.scalar.type)))
+    return table
+
+
+def slim_map(m: Map) -> Map:
+    """A map without its term, which tasks do not read."""
+    return replace(m, term=NO_TERM)
+
+
+def slim_view(view: View) -> View:
+    """A view without terms, for a task."""
+    parts = tuple(replace(p, map=slim_map(p.map), owners=None) for p in view.parts)
+    m = slim_map(view.map) if view.map else None
+    return replace(view, term=NO_TERM, map=m, parts=parts)
+
+
+def slim_stratum(s: Stratum) -> Stratum:
+    """A stratum without terms."""
+    return replace(
+        s,
+        term=NO_TERM,
+        group=slim_map(s.group),
+        distinct=tuple(replace(d, map=slim_map(d.map)) for d in s.distinct),
+        from_bags=tuple(replace(b, map=slim_map(b.map)) for b in s.from_bags),
+        ranked=replace(s.ranked, map=slim_map(s.ranked.map)) if s.ranked is not None else None,
+        answers=slim_map(s.answers) if s.answers is not None else None,
+    )
+
+
+def slim(s: Statement) -> Statement:
+    """A statement without terms."""
+    return replace(s, target=slim_map(s.target), changes=())

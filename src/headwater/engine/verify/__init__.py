@@ -1,0 +1,1 @@
+"""The check: the query computed anew, and the answers compared."""

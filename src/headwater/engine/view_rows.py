@@ -1,0 +1,177 @@
+"""Reading views: all rows at a version, and the rows that a version changed.
+
+A view is read from the map that holds its rows, or answered from its stratum's maps; both a piece at a time. What a
+version changed is in the runs that it added: new values of touched groups, whose old values are looked up one version
+before, or entries that came and went.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from headwater.engine.here.answers import (
+    components,
+    consolidated,
+    current,
+    different,
+    nothing,
+    rows,
+    signed,
+)
+from headwater.engine.here.statements import Scalars
+from headwater.engine.nested.rows import Added, Moved, deep_changes, scan_nested
+from headwater.engine.rings import shown
+from headwater.engine.working import Working
+from headwater.interop.arrow_types import arrow_type
+from headwater.plan.program import WEIGHT, Map, Program, Stratum, View
+from headwater.state.arrangement import WHOLE, Arrangement, Share
+from headwater.state.run import LEAST, MOST, RunRef, column
+
+
+def row_schema(view: View) -> pa.Schema:
+    """The columns of a view, and weights."""
+    return pa.schema([*((n, arrow_type(t)) for n, t in view.type.fields), (WEIGHT, pa.int64())])
+
+
+def scan(
+    program: Program,
+    view: View,
+    working: Working,
+    scalars: Scalars,
+    low: int = LEAST,
+    high: int = MOST,
+    share: Share = WHOLE,
+) -> Iterator[pa.Table]:
+    """All rows of a view with their weights, those of a range of hashes; of entries that it has, a share."""
+    if view.parts:
+        yield from scan_nested(view, working, low, high, share)
+        return
+    if view.map is not None:
+        for table in working.now(view.map.name).scan(low, high, share=share):
+            yield view_rows(view, view.map, table)
+        return
+    stratum = program.strata[view.stratum or ""]
+    for table in scan_components(stratum, working, low, high):
+        yield rows(stratum, table, scalars)
+
+
+def scan_components(
+    stratum: Stratum, working: Working, low: int = LEAST, high: int = MOST
+) -> Iterator[pa.Table]:
+    """What all groups are answered from, with weight 1."""
+    m = stratum.answers or stratum.group
+    empty = True
+    for table in working.now(m.name).scan(low, high):
+        empty = False
+        if stratum.ranked is not None:
+            keys = table.select(["_h", *stratum.group.columns])
+            yield signed(stratum, [(current(working.now, stratum, keys), 1)])
+        else:
+            yield signed(stratum, [(_components(stratum, table), 1)])
+    if stratum.always and empty and low <= 0 < high:
+        yield signed(stratum, [(nothing(stratum), 1)])
+
+
+def _components(stratum: Stratum, table: pa.Table) -> pa.Table:
+    if stratum.answers is not None:
+        names = [n for n, _ in stratum.components]
+        return table.select(stratum.answers.columns).rename_columns(names)
+    group = stratum.group
+    return pa.table({n: column(table, n) for n in group.columns} | shown(stratum, table))
+
+
+def view_rows(view: View, m: Map, table: pa.Table) -> pa.Table:
+    """Entries of the map that holds a view's rows."""
+    schema = row_schema(view)
+    arrays = [column(table, n).cast(schema.field(i).type) for i, n in enumerate(m.columns)]
+    return pa.table([*arrays, column(table, "r0")], schema=schema)
+
+
+def repeated(table: pa.Table) -> pa.Table:
+    """Every row as often as its weight says."""
+    counts = np.asarray(column(table, WEIGHT))
+    plain = table.drop_columns([WEIGHT])
+    if (counts == 1).all():
+        return plain
+    return plain.take(pa.array(np.repeat(np.arange(len(counts)), counts)))
+
+
+def changed(
+    program: Program,
+    view: View,
+    before: Working | None,
+    after: Working,
+    version: int,
+    scalars: Scalars,
+) -> pa.Table:
+    """The rows that a version changed, with their weights; `before` is None where the view was new."""
+
+    def added(name: str) -> Iterator[pa.Table]:
+        """What is new in a map; all of it for a new view, which may share the map with older ones."""
+        return after.now(name).scan() if before is None else _added(after, name, version)
+
+    if view.map is not None:
+        tables = [view_rows(view, view.map, t) for t in added(view.map.name)]
+        return consolidated(pa.concat_tables([row_schema(view).empty_table(), *tables]))
+    stratum = program.strata[view.stratum or ""]
+    if stratum.answers is not None:
+        found = [
+            signed(stratum, [(_components(stratum, t), column(t, "r0"))])
+            for t in added(stratum.answers.name)
+        ]
+        if before is None and stratum.always and not found:
+            found = [signed(stratum, [(nothing(stratum), 1)])]
+    else:
+        if before is None:
+            found = list(scan_components(stratum, after))
+        else:
+            both = Working(
+                after.maps, before.refs, before.runs, added=_newer(after, stratum, version)
+            )
+            found = [components(both, stratum, k) for k in _touched(after, stratum, version)]
+    table = pa.concat_tables(found) if found else signed(stratum, [])
+    return rows(stratum, table, scalars)
+
+
+def changed_parts(view: View, before: Working | None, after: Working, version: int) -> list[Moved]:
+    """The rows of each part of a nested view that a version changed, with their weights."""
+
+    def of(m: Map) -> pa.Table:
+        tables = list(_added(after, m.name, version)) if before is not None else []
+        if before is None:
+            tables = list(after.now(m.name).scan())
+        return pa.concat_tables([after.spec(m.name).schema.empty_table(), *tables])
+
+    added = [Added(of(p.map), of(p.owners) if p.owners is not None else None) for p in view.parts]
+    return deep_changes(view, before, after, added)
+
+
+def _touched(after: Working, stratum: Stratum, version: int) -> list[pa.Table]:
+    """The groups that a version touched, by their value or, where that stayed the same, by their rows."""
+    names = ["_h", *stratum.group.columns]
+    keys = [t.select(names) for t in _added(after, stratum.group.name, version)]
+    if stratum.ranked is None:
+        return keys
+    bag = stratum.ranked.map.name
+    keys += [t.select(names) for t in _added(after, bag, version)]
+    return [different(stratum.group, keys)] if keys else []
+
+
+def _newer(after: Working, stratum: Stratum, version: int) -> dict[str, list[RunRef]]:
+    """The runs that a version added to a stratum's maps; a rewritten run that came with it repeats older ones."""
+    names = [m.name for m in stratum.maps]
+    return {n: [r for r in after.refs.get(n, ()) if r.version == version] for n in names}
+
+
+def _added(working: Working, name: str, version: int) -> Iterator[pa.Table]:
+    """The entries that a version added to a map, zeros included."""
+    at = working.now(name)
+    refs = [r for r in at.refs if r.version == version]
+    part = Arrangement(at.spec, refs, at.runs)
+    for low, high in part.pieces():
+        table = part.collected(refs, low, high)
+        if table.num_rows:
+            yield table

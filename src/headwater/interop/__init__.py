@@ -1,0 +1,1 @@
+"""One table of types, and constants, between the calculus, Arrow and Spark."""

@@ -1,0 +1,341 @@
+"""Changes as users give them, staged once as tables with a weight.
+
+A Spark DataFrame is evaluated in one job, in the session it came from: it may not be deterministic, or read a
+directory that grows, and an increment must see one answer of it. Its partitions come back as Arrow, through the
+driver while they are small and as files when they are not. Tables, pandas frames and rows are checked here. What
+does not fit the source is told with its column and its row, and nothing has happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from headwater.calculus.types import KeyType, RecordType
+from headwater.engine.change import Change, read_file, schema_of, write_file
+from headwater.engine.spark.session import Counts, quoted, telling
+from headwater.errors import BadChange
+from headwater.interop.arrow_types import arrow_type
+from headwater.interop.spark_text import spark_type
+from headwater.io.limits import Limit, check_limits
+from headwater.io.values import NOT_FITTING, WEIGHTS, converted, in_type, no_zone
+from headwater.plan.program import WEIGHT
+
+CHANGE_TYPE = "_change_type"
+SIGNS = {"insert": 1, "update_postimage": 1, "delete": -1, "update_preimage": -1}
+INLINE = 1 << 20
+"""A partition of so many bytes comes back through the driver."""
+
+
+@dataclass(frozen=True)
+class Delta:
+    """Rows to add and rows to take away; each a DataFrame, an Arrow table, a pandas frame, or a list of rows."""
+
+    inserts: Any = None
+    deletes: Any = None
+
+
+def stage(
+    name: str,
+    row: RecordType,
+    given: Any,
+    root: Path,
+    counts: Counts,
+    zone: str = "UTC",
+    cast: bool = False,
+    limits: Sequence[Limit] = (),
+) -> Change:
+    """A change of a source, evaluated once; times of day without a zone are of the one given.
+
+    With `cast` text and fractions are read as what the columns are.
+    """
+    parts = [(given.inserts, 1), (given.deletes, -1)] if isinstance(given, Delta) else [(given, 1)]
+    tables: list[pa.Table] = []
+    files: list[str] = []
+    rows = 0
+    for data, sign in parts:
+        if data is None:
+            continue
+        if isinstance(data, DataFrame):
+            staged = _frame(name, row, data, sign, root, counts, cast, limits)
+        else:
+            table = checked(name, row, _table(name, row, data, zone, cast), sign, zone, cast)
+            check_limits(name, limits, table)
+            staged = Change.of(table)
+        tables += staged.tables
+        files += staged.files
+        rows += staged.rows
+    if not tables and not files:
+        tables = [schema_of(row).empty_table()]
+    return Change(tuple(tables), tuple(files), rows=rows)
+
+
+# --- tables in this process ------------------------------------------------------------------------------------
+
+
+def _table(name: str, row: RecordType, data: Any, zone: str, cast: bool) -> pa.Table:
+    match data:
+        case pa.Table():
+            return data
+        case pa.RecordBatch():
+            return pa.Table.from_batches([data])
+        case pd.DataFrame():
+            _columns_fit(name, row, [str(c) for c in data.columns])
+            return converted(name, row, {str(c): data[c] for c in data.columns}, zone, cast)
+        case str() | bytes() | Mapping():
+            raise BadChange(
+                f"the change of `{name}` is of type {type(data).__name__}",
+                hint="give a DataFrame, an Arrow table, a pandas frame, or a list of rows",
+            )
+        case Iterable():
+            return _from_rows(name, row, list(data), zone, cast)
+    raise BadChange(
+        f"the change of `{name}` is of type {type(data).__name__}",
+        hint="give a DataFrame, an Arrow table, a pandas frame, or a list of rows",
+    )
+
+
+def _from_rows(name: str, row: RecordType, rows: Sequence[Any], zone: str, cast: bool) -> pa.Table:
+    fields = [n for n, _ in row.fields]
+    if not rows:
+        return schema_of(row).empty_table()
+    if all(isinstance(r, Mapping) for r in rows):
+        return _from_dicts(name, row, rows, zone, cast)
+    for i, r in enumerate(rows):
+        if not isinstance(r, (tuple, list)):
+            raise BadChange(
+                f"row {i + 1} of the change of `{name}` is of type {type(r).__name__}",
+                hint="give all rows as tuples, or all as dicts",
+            )
+        if len(r) not in (len(fields), len(fields) + 1):
+            raise BadChange(
+                f"row {i + 1} of the change of `{name}` has {len(r)} values, not {len(fields)}",
+                hint=f"columns of `{name}`: {', '.join(fields)}; a weight may follow",
+            )
+    if len({len(r) for r in rows}) > 1:
+        raise BadChange(
+            f"some rows of the change of `{name}` have a weight and some have none",
+            hint=f"columns of `{name}`: {', '.join(fields)}; a weight may follow in all rows",
+        )
+    names = fields if len(rows[0]) == len(fields) else [*fields, WEIGHT]
+    columns = {n: [r[i] for r in rows] for i, n in enumerate(names)}
+    return converted(name, row, columns, zone, cast)
+
+
+def _from_dicts(
+    name: str, row: RecordType, rows: Sequence[Mapping[Any, Any]], zone: str, cast: bool
+) -> pa.Table:
+    fields = [n for n, _ in row.fields]
+    if not all(n in r for r in rows for n in fields):  # names in another case, or missing
+        right = {n.lower(): n for n in fields}
+        rows = [{right.get(str(k).lower(), k): v for k, v in r.items()} for r in rows]
+    for i, r in enumerate(rows):
+        missing = [n for n in fields if n not in r]
+        if missing:
+            raise BadChange(
+                f"row {i + 1} of the change of `{name}` has no `{missing[0]}`",
+                hint=f"columns of `{name}`: {', '.join(fields)}; a missing value is None",
+            )
+    names = list(dict.fromkeys(k for r in rows for k in r))
+    _columns_fit(name, row, [str(n) for n in names])
+    return converted(name, row, {str(n): [r.get(n) for r in rows] for n in names}, zone, cast)
+
+
+def checked(
+    name: str,
+    row: RecordType,
+    table: pa.Table,
+    sign: int,
+    zone: str = "UTC",
+    cast: bool = False,
+) -> pa.Table:
+    """A table with the source's columns in their order and types, and signed weights."""
+    given = {n.lower(): n for n in table.column_names}
+    _columns_fit(name, row, list(table.column_names))
+    arrays = []
+    for n, t in row.fields:
+        values = table.column(given[n.lower()])
+        if values.type != arrow_type(t):
+            values = _cast(name, n, values, t, zone, cast)
+        arrays.append(values)
+    weights = np.ones(table.num_rows, np.int64)
+    if WEIGHT in given:
+        raw = table.column(given[WEIGHT])
+        if not pa.types.is_integer(raw.type) or raw.null_count:
+            raise BadChange(
+                f"`{WEIGHT}` of the change of `{name}` is not a whole number in every row",
+                hint=WEIGHTS,
+            )
+        weights = np.asarray(raw.cast(pa.int64()))
+    if CHANGE_TYPE in given:
+        kinds = table.column(given[CHANGE_TYPE]).to_pylist()
+        unknown = next((k for k in kinds if k not in SIGNS), None)
+        if unknown is not None or None in kinds:
+            raise BadChange(
+                f"`{CHANGE_TYPE}` of the change of `{name}` has {unknown!r}",
+                hint=f"it is one of {', '.join(SIGNS)}",
+            )
+        weights = weights * np.array([SIGNS[k] for k in kinds], np.int64)
+    return pa.table([*arrays, pa.array(weights * sign)], schema=schema_of(row))
+
+
+def _columns_fit(name: str, row: RecordType, found: list[str]) -> None:
+    fields = [n for n, _ in row.fields]
+    low = [n.lower() for n in found]
+    missing = [n for n in fields if n.lower() not in low]
+    allowed = {n.lower() for n in fields} | {
+        WEIGHT,
+        CHANGE_TYPE,
+        "_commit_version",
+        "_commit_timestamp",
+        "_version",
+    }
+    extra = [n for n in found if n.lower() not in allowed]
+    if missing or extra:
+        what = (
+            f"has no `{missing[0]}`" if missing else f"has a column `{extra[0]}` that it should not"
+        )
+        raise BadChange(
+            f"the change of `{name}` {what}",
+            hint=f"columns of `{name}`: {', '.join(fields)}; of the change: {', '.join(found)}",
+        )
+    twice = [n for n in low if low.count(n) > 1]
+    if twice:
+        raise BadChange(
+            f"the change of `{name}` has two columns `{twice[0]}`",
+            hint="upper and lower case are the same in names; leave one out",
+        )
+
+
+def _cast(name: str, n: str, values: Any, t: KeyType, zone: str, cast: bool) -> Any:
+    """A column of an Arrow table in the type of the source."""
+    try:
+        made = in_type(values, t, zone, cast)
+    except KeyError as e:
+        raise no_zone(f"the change of `{name}`", n, zone) from e
+    except NOT_FITTING as e:
+        if cast:  # to say which value it is
+            return converted(name, RecordType(((n, t),)), {n: values.to_pylist()}, zone, cast)[n]
+        raise BadChange(
+            f"the column `{n}` of the change of `{name}` does not fit into {spark_type(t)}: {e}",
+            hint="a value is too large or has too many digits",
+        ) from e
+    if made is None:
+        raise BadChange(
+            f"the column `{n}` of the change of `{name}` is {values.type}, and should be {spark_type(t)}",
+            hint="cast it first, or apply(..., cast=True) where it is text or has fractions",
+        )
+    return made
+
+
+# --- Spark DataFrames --------------------------------------------------------------------------------------------
+
+
+def _frame(
+    name: str,
+    row: RecordType,
+    data: DataFrame,
+    sign: int,
+    root: Path,
+    counts: Counts,
+    cast: bool,
+    limits: Sequence[Limit],
+) -> Change:
+    """A DataFrame, evaluated in one job of its own session."""
+    with telling(f"reading the change of `{name}`"):
+        _columns_fit(name, row, data.columns)
+        given = {f.name.lower(): f for f in data.schema.fields}
+        for n, t in row.fields:
+            found = given[n.lower()].dataType.simpleString()
+            if not (_castable(found, spark_type(t)) or (cast and _readable(found))):
+                raise BadChange(
+                    f"the column `{n}` of the change of `{name}` is {found}, and should be {spark_type(t)}",
+                    hint="cast it first",
+                )
+        cells = [
+            f"CAST({quoted(given[n.lower()].name)} AS {spark_type(t)}) AS {quoted(n)}"
+            for n, t in row.fields
+        ]
+        extra = [quoted(given[n].name) for n in (WEIGHT, CHANGE_TYPE) if n in given]
+        parts = data.selectExpr(*cells, *extra).mapInArrow(
+            _stager(str(root)), "file string, content binary, rows bigint"
+        )
+        counts.jobs += 1
+        counts.hops += 1
+        found_parts = parts.toArrow().to_pylist()
+    tables, files, rows = [], [], 0
+    for part in found_parts:
+        rows += part["rows"]
+        if part["file"] is None:
+            with pa.ipc.open_stream(part["content"]) as reader:
+                table = checked(name, row, reader.read_all(), sign)
+            check_limits(name, limits, table)
+            tables.append(table)
+        else:
+            table = checked(name, row, read_file(root / part["file"]), sign)
+            check_limits(name, limits, table)
+            files.append(write_file(root, table))
+            (root / part["file"]).unlink(missing_ok=True)
+    return Change(tuple(tables), tuple(files), rows=rows)
+
+
+def _stager(root: str) -> Any:
+    def stage_partition(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        held, size = [], 0
+        schema = pa.schema([("file", pa.string()), ("content", pa.binary()), ("rows", pa.int64())])
+
+        def out(file: str | None, content: bytes | None, rows: int) -> pa.RecordBatch:
+            return pa.RecordBatch.from_pylist(
+                [{"file": file, "content": content, "rows": rows}], schema=schema
+            )
+
+        for batch in batches:
+            held.append(batch)
+            size += batch.nbytes
+            if size > 64 * INLINE:
+                table = pa.Table.from_batches(held)
+                yield out(write_file(Path(root), table), None, table.num_rows)
+                held, size = [], 0
+        if held:
+            table = pa.Table.from_batches(held)
+            if size > INLINE:
+                yield out(write_file(Path(root), table), None, table.num_rows)
+            else:
+                sink = pa.BufferOutputStream()
+                with pa.ipc.new_stream(sink, table.schema) as writer:
+                    writer.write_table(table)
+                yield out(None, sink.getvalue().to_pybytes(), table.num_rows)
+
+    return stage_partition
+
+
+def _readable(given: str) -> bool:
+    """Whether a column is of what `cast` reads as other types."""
+    return given in ("string", "float", "double", *_RANK) or given.startswith("decimal")
+
+
+_RANK = {"tinyint": 0, "smallint": 1, "int": 2, "bigint": 3}
+
+
+def _castable(given: str, wanted: str) -> bool:
+    """Whether Spark may cast a column without losing anything that it could hold."""
+    if given == wanted or given == "void":
+        return True
+    if given in _RANK:
+        return _RANK.get(wanted, -1) >= _RANK[given] or wanted.startswith(("decimal", "double"))
+    if given.startswith(("char", "varchar")):
+        return wanted == "string"
+    if given.startswith("decimal"):  # too large a value is an error of Spark's, a digit lost is not
+        return wanted.startswith("decimal") and _scale(given) <= _scale(wanted)
+    return (given, wanted) in {("float", "double"), ("date", "timestamp")}
+
+
+def _scale(decimal: str) -> int:
+    return int(decimal.rstrip(")").rpartition(",")[2])

@@ -1,0 +1,504 @@
+"""One answer compiled: the maps that a group is answered from, and the row or rows that it gives.
+
+The linear part of the group's value is one map; components that are bags are maps of their own beside it: by value
+for the DISTINCT forms, in order for min and max and what else is read from a bag, and for rows in order: the first
+of a group (LIMIT), or all with what window functions say of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from headwater.calculus.check import type_of
+from headwater.calculus.dyadic import POWERS
+from headwater.calculus.notation.text import show
+from headwater.calculus.terms import (
+    Add,
+    Answer,
+    Box,
+    Call,
+    Const,
+    Each,
+    Field,
+    For,
+    Let,
+    Neg,
+    Num,
+    Pred,
+    Record,
+    Rel,
+    Sng,
+    Sum,
+    Term,
+    Times,
+    Unbox,
+    Var,
+    Zero,
+    children,
+    rebuild,
+    substitute,
+    subterms,
+)
+from headwater.calculus.types import (
+    DYADIC,
+    INT,
+    KeyType,
+    MapType,
+    ProductType,
+    RecordType,
+    RingType,
+    Type,
+    boxed,
+    is_key,
+    is_scalar,
+)
+from headwater.calculus.windows import WHOLE, Total, carried, reach
+from headwater.errors import NotIncremental
+from headwater.plan.equal_maps import canonical, digest, sorted_monomial
+from headwater.plan.maps import ONE, key_fields, output_of
+from headwater.plan.program import COLLECT, Distinct, FromBag, Map, Ranked, Stratum, Told
+from headwater.plan.scalar import Scalar, scalar
+from headwater.rules.monomial import Monomial, monomial
+from headwater.rules.normalize import sum_linear
+from headwater.rules.rewrite import rewrite
+from headwater.rules.rows import cells
+from headwater.rules.simplify import null_of_record, sum_singleton, unbox_box
+
+if TYPE_CHECKING:
+    from headwater.plan.compiler import Compiler
+
+
+class Answering:
+    """The compilation of one answer."""
+
+    def __init__(self, compiler: Compiler, name: str, term: Each | Let):
+        self.compiler, self.name, self.term = compiler, name, term
+        if isinstance(term, Each):
+            self.k: Var | None = term.key
+            self.v, self.source, self.body = term.value, term.source, term.body
+        else:
+            self.k, self.v, self.source, self.body = None, term.var, term.bound, term.body
+            self._bag_as_component()
+        self.body = rewrite(self.body, (unbox_box, sum_linear, sum_singleton, null_of_record))
+        self.monomials = compiler.monomials(self.source)
+        self.groups = key_fields(type_of(self.source))
+        self.columns: dict[Term, str] = {}
+        self.extra: list[tuple[str, RingType]] = []
+        self.distinct: list[Distinct] = []
+        self.told: list[Told] = []
+        self.from_bags: list[FromBag] = []
+        self.ranked: Ranked | None = None
+
+    def _bag_as_component(self) -> None:
+        """A whole bag as the one component of a value, so that its rows are not taken for groups."""
+        if isinstance(self.v.type, MapType):
+            x = Var("x", self.v.type.key)
+            self.source = For(x, self.source, Record((("v", Sng(x, ONE)),)))
+            v = Var(self.v.name, type_of(self.source))
+            self.body = substitute(self.body, {self.v: Field(v, "v")})
+            self.v = v
+
+    def stratum(self) -> Stratum:
+        """The group's map, the maps of its bags, and the answer over them."""
+        self._keys()
+        product = isinstance(self.v.type, ProductType)
+        fields = (
+            list(self.v.type.fields)
+            if isinstance(self.v.type, ProductType)
+            else [("", self.v.type)]
+        )
+        scalars = [(i, n, t) for i, (n, t) in enumerate(fields) if is_scalar(t)]
+        self.bags: dict[Term, int] = {
+            (Field(self.v, n) if product else self.v): i
+            for i, (n, t) in enumerate(fields)
+            if isinstance(t, MapType)
+        }
+        self.ring: list[list[Term]] = [[ONE] for _ in self.monomials]
+        self.rings: list[RingType] = [INT]
+        for i, n, t in scalars:
+            column = [_component(m.output, i) for _, m in self.monomials]
+            self.columns[Field(self.v, n) if product else self.v] = self._ring(column, t)
+        self._bags()
+        for x, answer in monomial(self.body).atoms:
+            assert isinstance(answer, Answer)
+            self._rows(x, answer)
+        key = RecordType(tuple((f"k{i}", t) for i, (_, t) in enumerate(self.groups)))
+        value = ProductType(tuple((f"r{i}", t) for i, t in enumerate(self.rings)))
+        made = [(s, _ringed(m, r)) for (s, m), r in zip(self.monomials, self.ring, strict=True)]
+        group = self.compiler.maps.keep(
+            summed(made, MapType(key, value)),
+            list(range(len(self.groups))),
+            strategy=self.compiler.strategy,
+            kind="value",
+            extra=tuple(self.extra),
+            note="a group's value",
+        )
+        return self._answer(group)
+
+    def _keys(self) -> None:
+        if self.k is None:
+            return
+        if isinstance(self.k.type, RecordType):
+            for i, (n, _) in enumerate(self.groups):
+                self.columns[Field(self.k, n)] = f"k{i}"
+        else:
+            self.columns[self.k] = "k0"
+
+    # --- bags: min, max, and what is said of different values --------------------------------------------------
+
+    def _bags(self) -> None:
+        for t in subterms(self.body):
+            if t in self.columns:
+                continue
+            match t:
+                case Answer(name, params, of) if name in POWERS:
+                    self._told(t, name, params, of)
+                case Answer(name, params, of) if is_key(type_of(t)) and of in self.bags:
+                    self._from_bag(t, of, name, params)
+                case Answer(name, params, Each(_, _, of) as once) if of in self.bags:
+                    self._from_bag(t, of, name, params, once)
+                case Sum(of) if of in self.bags:
+                    self.columns[t] = self._ring(self._counts(of), INT)
+                case Box(of) if of in self.bags:
+                    self._from_bag(t, of, COLLECT)
+                case Box(Each(_, _, of) as once) if of in self.bags and not is_scalar(
+                    type_of(once)
+                ):
+                    self._from_bag(t, of, COLLECT, (), once)
+                case Each(d, w, of, body) if of in self.bags and is_scalar(type_of(t)):
+                    self._different(t, of, d, w, body)
+
+    def _told(self, term: Term, name: str, scales: tuple[int, ...], of: Term) -> None:
+        """A component that is told from sums of the group."""
+        sums = [t for _, t in of.fields] if isinstance(of, Record) else [of]
+        for s in sums:
+            match s:
+                case Each(d, w, bag, body) if s not in self.columns and bag in self.bags:
+                    self._different(s, bag, d, w, body)
+                case _ if s not in self.columns:
+                    raise NotIncremental("AGGREGATE", f"`{term}` is not maintained")
+        self.columns[term] = f"s{len(self.told)}"
+        made = Told(self.columns[term], name, scales, tuple(self.columns[s] for s in sums))
+        self.told.append(made)
+
+    def _from_bag(
+        self,
+        term: Term,
+        of: Term,
+        function: str,
+        params: tuple[Any, ...] = (),
+        once: Each | None = None,
+    ) -> None:
+        """A component that is read from a bag; `once` says that each of its elements counts once."""
+        if once is not None and _once_each(once.key, once.value, once.body) != [Sng(once.key, ONE)]:
+            raise NotIncremental("AGGREGATE", f"`{term}` is not maintained")
+        bag = self._bag(of, ordered=True)
+        column = f"e{len(self.from_bags)}"
+        items = tuple(bag.columns[len(self.groups) :])
+        made = FromBag(bag, column, function, params, items, type_of(term), once is not None)
+        self.from_bags.append(made)
+        self.columns[term] = column
+
+    def _rows(self, x: Var, answer: Answer) -> None:
+        """The rows that an answer gives of a bag of {order, row}, which is kept in that order."""
+        assert answer.term in self.bags, answer
+        element = type_of(answer.term).key
+        assert isinstance(element, RecordType)
+        (_, order_type), (_, row_type) = element.fields
+        parts = [
+            (sign, m, cells(_field(e, "order")), cells(_field(e, "row")))
+            for sign, m, e in self._elements(answer.term)
+        ]
+        # An order column that is a column of the row, too, is kept once.
+        types = _flat(row_type)
+        orders: list[int] = []
+        apart: list[int] = []
+        for i in range(len(_flat(order_type))):
+            same = (j for j in range(len(types)) if all(p[2][i] == p[3][j] for p in parts))
+            found = next(same, None) if parts else None
+            if found is None:
+                apart.append(i)
+            orders.append(-len(apart) if found is None else found)
+        start, width = len(self.groups), len(self.groups) + len(apart)
+        places = [start - 1 - o if o < 0 else width + o for o in orders]
+        directions = answer.params[-1] if answer.function == "first" else answer.params[0]
+        # A column that orders twice orders the first time: rows that are tied are equal in it.
+        by = dict[int, Any](reversed(list(zip(places, directions, strict=True))))
+        places = list(dict.fromkeys(places))
+        rows = [(s, m, [*(o[i] for i in apart), *r]) for s, m, o, r in parts]
+        bag = self._kept(
+            rows,
+            [_flat(order_type)[i] for i in apart] + types,
+            order=[(p, *by[p]) for p in places] or [(width, False, False)],
+            note="the rows of a group, in order",
+        )
+        row = tuple((f"k{width + i}", f"x{i}") for i in range(len(types)))
+        order = tuple(f"k{p}" for p in places)
+        of: Term = x
+        if answer.function == "first":
+            limit, offset, _ = answer.params
+            self.ranked = Ranked(bag, order, row, limit, offset)
+        else:
+            given = dict(zip(answer.params[2], (n for _, n in row), strict=True))
+            windows = tuple((f"w{i}", w.over(given)) for i, w in enumerate(answer.params[1]))
+            self.ranked = Ranked(bag, order, row, answer.params[3], 0, windows)
+            if directions and parts:
+                columns = zip(*(p[3] for p in parts), strict=True)
+                named = zip((n for _, n in row), types, columns, strict=True)
+                self._part({n: (t, c) for n, t, c in named})
+            of = Field(x, "row")
+            for n, _ in windows:
+                self.columns[Field(Field(x, "w"), n)] = n
+        for cell, (_, name) in zip(cells(of), row, strict=True):
+            self.columns[cell] = name
+
+    def _part(self, columns: Mapping[str, tuple[KeyType, tuple[Term, ...]]]) -> None:
+        """How far a changed row matters, and the totals of what comes before that it is told from.
+
+        Of each column its type is given, and what it is in each monomial.
+        """
+        assert self.ranked is not None
+        windows = [w for _, w in self.ranked.windows]
+        found = reach(windows, {n: t for n, (t, _) in columns.items()})
+        if found == WHOLE or (found.kind == "suffix" and found.after):
+            return
+        totals: list[tuple[Total, str]] = []
+        for total in carried(windows) if found.kind == "suffix" else ():
+            if total.kind == "rows":
+                totals.append((total, "r0"))
+                continue
+            terms: list[Term] = []
+            for i in range(len(self.monomials)):
+                own = [columns[c][1][i] for c in total.columns]
+                if total.kind == "sum":
+                    terms.append(Unbox(own[0]))
+                else:
+                    tests = tuple(Pred(Call("is_not_null", (c,))) for c in own)
+                    terms.append(tests[0] if len(tests) == 1 else Times(tests))
+            totals.append((total, self._ring(terms, type_of(terms[0]))))
+        self.ranked = replace(self.ranked, reach=found, totals=tuple(totals))
+
+    def _ring(self, terms: list[Term], t: Type) -> str:
+        """The column of the group's ring that adds up a term of each monomial."""
+        for j in range(len(self.rings)):
+            if terms and [r[j] for r in self.ring] == terms:
+                return f"r{j}"
+        for r, c in zip(self.ring, terms, strict=True):
+            r.append(c)
+        self.rings.append(t)  # type: ignore[arg-type]
+        return f"r{len(self.rings) - 1}"
+
+    def _different(self, term: Each, of: Term, d: Var, w: Var, body: Term) -> None:
+        rest = _once_each(d, w, body)
+        power = _power(rest, d)
+        if power is None:
+            raise NotIncremental("AGGREGATE", f"`{term}` is not maintained")
+        bag = self._bag(of, ordered=False)
+        t = type_of(term)
+        what = f"{t}{power}" if t == DYADIC else str(not rest)
+        column = f"d{digest(bag.name, what)}"  # says which bag, so that groups are shared rightly
+        if column not in dict(self.extra):
+            self.extra.append((column, t))
+            self.distinct.append(Distinct(bag, column, not rest, power))
+        self.columns[term] = column
+
+    def _bag(self, of: Term, ordered: bool) -> Map:
+        element = type_of(of).key
+        parts = [(sign, m, cells(e)) for sign, m, e in self._elements(of)]
+        start, types = len(self.groups), _flat(element)
+        if ordered:
+            order = [(start + i, False, False) for i in range(len(types))]
+            return self._kept(parts, types, order=order, note="the values of a group, in order")
+        note = "the different values of a group"
+        return self._kept(parts, types, lookup=start + len(types), note=note)
+
+    def _counts(self, of: Term) -> list[Term]:
+        """How many elements each monomial adds to a bag."""
+        out: list[Term] = []
+        for _, m in self.monomials:
+            value = _component(m.output, self.bags[of])
+            parts = value.factors if isinstance(value, Times) else (value,)
+            one = tuple(p.value if isinstance(p, Sng) else p for p in parts)
+            kept = tuple(p for p in one if p != ONE)
+            out.append(Times(kept) if len(kept) > 1 else kept[0] if kept else ONE)
+        return out
+
+    def _elements(self, of: Term) -> Iterator[tuple[int, Monomial, Term]]:
+        """The monomials of a bag: those of the group's value, each with the element that it adds."""
+        for sign, m in self.monomials:
+            value = _component(m.output, self.bags[of])
+            if isinstance(value, Zero):  # a branch of UNION ALL in which the column is NULL
+                continue
+            factors = value.factors if isinstance(value, Times) else (value,)
+            (item,) = (f for f in factors if isinstance(f, Sng))
+            rest = tuple(f for f in factors if f is not item)
+            key = _ringed(m, [ONE]).output
+            yield sign, Monomial(m.atoms, (*m.factors, *rest), Times((key, item.value))), item.key
+
+    def _level(self) -> int:
+        """The level of the group: a bag that passes on to it is merged with it, as a group without rows keeps nothing."""
+        known = self.compiler.relations.levels
+        names = (s.name for _, m in self.monomials for _, s in m.atoms if isinstance(s, Rel))
+        return max((known.get(n, 0) for n in names), default=0)
+
+    def _kept(
+        self,
+        parts: list[tuple[int, Monomial, list[Term]]],
+        types: list[KeyType],
+        *,
+        lookup: int | None = None,
+        order: Sequence[tuple[int, bool, bool]] = (),
+        note: str,
+    ) -> Map:
+        """The map of a bag: the group's key and the columns of an element."""
+        groups = len(self.groups)
+        made = []
+        for sign, m, items in parts:
+            assert isinstance(m.output, Times)
+            group, times = m.output.factors
+            key, _ = output_of(group)
+            row = Record(tuple((f"k{i}", t) for i, t in enumerate((*key, *items))))
+            made.append((sign, Monomial(m.atoms, m.factors, Sng(row, times))))
+        key_type = [*(t for _, t in self.groups), *types]
+        t = MapType(RecordType(tuple((f"k{i}", k) for i, k in enumerate(key_type))), INT)
+        return self.compiler.maps.keep(
+            summed(made, t),
+            list(range(groups if lookup is None else lookup)),
+            strategy=self.compiler.strategy,
+            route=None if lookup is None else list(range(groups)),
+            order=order,
+            level=self._level() if lookup is not None else 0,
+            note=note,
+        )
+
+    # --- the answer ------------------------------------------------------------------------------------------------
+
+    def _answer(self, group: Map) -> Stratum:
+        m = monomial(self.body)
+        assert isinstance(m.output, Sng), self.body
+        where = [f.condition for f in m.factors if isinstance(f, Pred)]
+        weights = [f for f in (*m.factors, m.output.value) if not isinstance(f, Pred) and f != ONE]
+        known = self.columns.keys()
+        if len(weights) > 1 or not all(isinstance(w, (Unbox, Num)) or w in known for w in weights):
+            raise NotIncremental("ANSWER", f"`{self.body}` is not maintained yet")
+        key = m.output.key
+        row_type = RecordType(tuple(key_fields(type_of(self.term))))
+        row_cells = cells(key)
+        weight = None
+        for w in weights:
+            weight = self._scalar(_number(w))
+        made = Stratum(
+            self.name,
+            self.term,
+            row_type,
+            group,
+            tuple(self.distinct),
+            tuple(self.from_bags),
+            self.ranked,
+            None,
+            self.k is None and self.ranked is None,
+            tuple(self._scalar(t) for t in where),
+            tuple(
+                (n, self._scalar(c)) for (n, _), c in zip(row_type.fields, row_cells, strict=True)
+            ),
+            weight,
+            group.level,
+            tuple(self.told),
+        )
+        if self.from_bags:
+            made = replace(made, answers=self._answers(made))
+        return made
+
+    def _scalar(self, term: Term) -> Scalar:
+        unread = [b for b in self.bags if b in subterms(_hidden(term, self.columns))]
+        if unread:
+            raise NotIncremental(
+                "AGGREGATE",
+                f"`{term}` reads a whole bag, which is not maintained yet",
+                hint="sum, count, avg, min, max and their DISTINCT forms are",
+            )
+        return scalar(term, self.columns)
+
+    def _answers(self, made: Stratum) -> Map:
+        """What was answered last, by group: what comes from a bag cannot be told from the sums."""
+        key = tuple((f"k{i}", t) for i, (_, t) in enumerate(made.components))
+        by, name = made.group.lookup, f"a{digest(self.name)}"
+        note = "last answers"
+        ring = (("r0", INT),)
+        kept = Map(name, self.term, key, ring, by, by, level=made.group.level, note=note)
+        self.compiler.program.maps[name] = kept
+        return kept
+
+
+def _number(weight: Term) -> Term:
+    """How often a row counts, as a scalar."""
+    match weight:
+        case Unbox(inner):
+            return inner
+        case Num(value):
+            return Const(value, boxed(INT))
+    return Box(weight)
+
+
+def _once_each(d: Var, w: Var, body: Term) -> list[Term] | None:
+    """What is added for each different value of a bag; None if something else is."""
+    factors = [f for f in (body.factors if isinstance(body, Times) else (body,)) if f != ONE]
+    live = [f for f in factors if f == Pred(Call(">", (Box(w), Const(0, boxed(INT)))))]
+    return [f for f in factors if f not in live] if live else None
+
+
+def _power(rest: list[Term] | None, d: Var) -> int | None:
+    """Which power of each different value is added; None if something else is."""
+    match rest:
+        case []:
+            return 0
+        case [Unbox(x)] if x == d:
+            return 1
+        case [Unbox(Call("_exact", args))] if all(a == d for a in args):
+            return len(args)
+    return None
+
+
+def _flat(t: Type) -> list[KeyType]:
+    """The types of the columns of a key."""
+    assert is_key(t)
+    return [f for _, f in t.fields] if isinstance(t, RecordType) else [t]  # type: ignore[list-item]
+
+
+def _field(record: Term, name: str) -> Term:
+    return dict(record.fields)[name] if isinstance(record, Record) else Field(record, name)
+
+
+def _component(output: Term, place: int) -> Term:
+    value = output.value if isinstance(output, Sng) else output
+    return value.fields[place][1] if isinstance(value, Record) else value
+
+
+def _ringed(m: Monomial, ring: list[Term]) -> Monomial:
+    """The monomial with another value, and its key as a record."""
+    key = m.output.key if isinstance(m.output, Sng) else Record(())
+    named = Record(tuple((f"k{i}", c) for i, c in enumerate(cells(key))))
+    value = Record(tuple((f"r{i}", r) for i, r in enumerate(ring)))
+    return Monomial(m.atoms, m.factors, Sng(named, value))
+
+
+def _hidden(term: Term, columns: Mapping[Term, str]) -> Term:
+    """The term without what is a column already."""
+    if term in columns:
+        return Const(None, boxed(INT))
+    return rebuild(term, tuple(_hidden(c, columns) for c in children(term)))
+
+
+def summed(monomials: list[tuple[int, Monomial]], t: Type) -> Term:
+    """The sum of monomials in one form; without any, the zero of a type."""
+    terms = []
+    for sign, m in monomials:
+        made = canonical(sorted_monomial(m))
+        terms.append(Neg(made) if sign < 0 else made)
+    terms.sort(key=show)
+    if not terms:
+        assert isinstance(t, MapType)
+        return Zero(t)
+    return terms[0] if len(terms) == 1 else Add(tuple(terms))

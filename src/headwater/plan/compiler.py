@@ -1,0 +1,271 @@
+"""Strata: a view cut where an answer is needed.
+
+`each k ↦ v in m collect s` (GROUP BY, DISTINCT) and `let v := m in s` (an aggregate without groups) are answers:
+`m` is linear and becomes a map keyed by the group, `s` is evaluated again for the groups that a change touches.
+The relation that it yields is an input of the stratum above. Components of `v` that are bags become maps of their
+own beside it: in order for min and max, by value for the DISTINCT forms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from headwater.calculus.check import type_of
+from headwater.calculus.deep import with_room
+from headwater.calculus.notation.text import show
+from headwater.calculus.terms import (
+    Each,
+    Let,
+    Num,
+    Record,
+    Rel,
+    Sng,
+    Term,
+    relations,
+    substitute,
+    subterms,
+)
+from headwater.calculus.types import (
+    INT,
+    MapType,
+    RecordType,
+    bag,
+    has_box,
+)
+from headwater.errors import IllTyped, NotIncremental, NotShreddable
+from headwater.plan.answers import Answering, summed
+from headwater.plan.choose import MOST_STATEMENTS, Data, TooMuchWork, Work
+from headwater.plan.disjunctions import joins
+from headwater.plan.equal_maps import canonical, digest
+from headwater.plan.failures import KINDS, failing, forgiving, hides, is_risky, lenient, may_fail
+from headwater.plan.maps import Relations, key_fields
+from headwater.plan.nested.groups import groups_again
+from headwater.plan.nested.opening import as_lists, builds_bags, opened, retyped, without_order
+from headwater.plan.nested.ownership import Owned
+from headwater.plan.nested.views import nested_parts
+from headwater.plan.program import Map, Program, View
+from headwater.plan.statements import RULES, Materializer
+from headwater.plan.subqueries.cut import Subqueries
+from headwater.plan.subqueries.keyed import is_scalar_subquery
+from headwater.plan.unions import unions_named
+from headwater.rules.monomial import Monomial, summands
+from headwater.rules.normalize import normalize
+
+MOST_ASKED_FOR = 3_000
+"""Statements of a strategy that was asked for."""
+COUNTED = Sng(Record(()), Record((("r0", Num(1, INT)),)))
+"""One more of what is counted, at the only key."""
+STRATEGIES = ("auto", "recursive", "first-order", "recompute")
+
+
+class Compiler:
+    """Views of one database into one program; equal maps and strata are shared."""
+
+    def __init__(
+        self,
+        sources: Mapping[str, RecordType],
+        static: Iterable[str] = (),
+        inputs: Mapping[Rel, Term] | None = None,
+        owned: Owned | None = None,
+    ):
+        self.program = Program()
+        self.stored: bool | None = False
+        self.inputs = dict(
+            {Rel(n, bag(t)): Rel(n, bag(as_lists(t))) for n, t in sources.items() if has_box(t)}
+            if inputs is None
+            else inputs
+        )
+        """What inputs with arrays are compiled as: a nested source is a query over its flat parts."""
+        self.relations = Relations(dict(sources), {n: 0 for n in sources}, set(static))
+        self.maps = Materializer(self.program, self.relations)
+        self.subqueries = Subqueries(self._relation, owned)
+
+    def fork(self) -> Compiler:
+        """A copy to try something on."""
+        made = Compiler(
+            self.relations.rows, self.relations.static, self.inputs, self.subqueries.owned
+        )
+        p, r = self.program, self.relations
+        made.program = Program(dict(p.maps), dict(p.strata), dict(p.views), dict(p.checks))
+        made.relations = Relations(dict(r.rows), dict(r.levels), set(r.static))
+        made.maps = self.maps.copy(made.program, made.relations)
+        return made
+
+    @with_room
+    def choose(
+        self, name: str, term: Term, key: Sequence[str] = (), data: Data | None = None
+    ) -> tuple[Compiler, str, str]:
+        """A copy with a view added by the strategy with less work, which it is, and why."""
+        first, most = self._trial(name, term, "first-order", key, Work(data=data))
+        try:
+            limited = Work(most, MOST_STATEMENTS, data)
+            chosen, rows = self._trial(name, term, "recursive", key, limited)
+        except TooMuchWork:
+            best, chosen, said = "first-order", first, "more"
+        else:  # as much work at most, and less to look up
+            best, said = "recursive", f"{rows:,.0f}"
+        why = (
+            f"rows made by one changed row of each input: recursive {said}, first-order {most:,.0f}"
+        )
+        return chosen, best, f"{best}: {why}"
+
+    @with_room
+    def asked_for(self, name: str, term: Term, strategy: str, key: Sequence[str]) -> Compiler:
+        """A copy with a view added by a strategy that was asked for, within reason."""
+        try:
+            return self._trial(name, term, strategy, key, Work(most_statements=MOST_ASKED_FOR))[0]
+        except TooMuchWork:
+            raise NotIncremental(
+                "TOO_LARGE",
+                f"kept with the strategy `{strategy}` the view needs more than {MOST_ASKED_FOR:,} statements",
+                hint="leave the strategy out, or define a part of it as a view of its own",
+            ) from None
+
+    def _trial(
+        self, name: str, term: Term, strategy: str, key: Sequence[str], work: Work
+    ) -> tuple[Compiler, float]:
+        """A copy with a view added, and the work of its maps; `TooMuchWork` if that is more than allowed."""
+        made = self.fork()
+        made.maps.work = work
+        made.view(name, term, strategy, key, None)
+        rows, made.maps.work = made.maps.work.rows, Work()
+        return made, rows
+
+    def view(
+        self,
+        name: str,
+        term: Term,
+        strategy: str,
+        key: Sequence[str] = (),
+        stored: bool | None = False,
+        rules: int = RULES,
+    ) -> View:
+        """Adds a view; the relations that it reads are sources, or views that are there already.
+
+        Rows of a nested view are looked up by the columns `key`. With `stored` the rows of an answer are kept; None
+        keeps them where only Spark gives the answer, so that reading needs none. `rules` says by which it is planned.
+        """
+        self.stored, self.maps.rules = stored, rules
+        self.subqueries.shares = rules >= 2
+        views = [v for r in relations(term) if (v := self.program.views.get(r.name)) is not None]
+        known = {Rel(v.name, bag(v.type)): v.term for v in views}
+        whole = substitute(term, known)
+        t = type_of(whole)
+        if not isinstance(t, MapType) or t.value != INT:
+            raise NotIncremental("SHAPE", "a view is a bag of rows", hint="select rows")
+        row = RecordType(tuple(key_fields(t)))
+        if strategy == "recompute":
+            rows = _recomputed(name, whole, row)
+            self.program.maps[rows.name] = rows
+            made = View(name, whole, row, strategy, None, rows)
+        else:
+            self.strategy = "first-order" if strategy == "first-order" else "recursive"
+            read = substitute(term, {r: self._read(r, t) for r, t in known.items()})
+            made = replace(self._kept(name, read, row, strategy, key), term=whole)
+        self.program.views[name] = made
+        return made
+
+    def _read(self, view: Rel, term: Term) -> Term:
+        """What a view is read as: the relation of its answer where it has one, which is kept already; else its term."""
+        stratum = self.program.views[view.name].stratum
+        return term if stratum is None or self.maps.rules < 1 else Rel(stratum, view.type)
+
+    def _kept(
+        self, name: str, whole: Term, row: RecordType, strategy: str, key: Sequence[str]
+    ) -> View:
+        """A view as flat parts if its rows are nested; arrays that are kept whole are no nesting."""
+        read = {r: self.inputs[r] for r in relations(whole) if r in self.inputs}
+        shredded = [r.name for r, t in read.items() if not isinstance(t, Rel)]
+        plain = not has_box(type_of(whole)) and not shredded
+        if plain and not builds_bags(whole) and not groups_again(whole):
+            return self._incremental(name, whole, row, strategy)
+        before, created = self.fork(), list(self.maps.created)
+        try:
+            term = opened(retyped(whole, read))
+            without_order(term)
+            if not has_box(type_of(term)):
+                return self._incremental(name, term, row, strategy)
+            parts = nested_parts(self, name, term, key)
+        except (NotShreddable, IllTyped, NotIncremental) as e:
+            if shredded and isinstance(e, NotIncremental):
+                raise
+            if shredded:
+                what = e.what if len(e.what) < 200 else f"{e.what[:200]}..."
+                raise NotIncremental(
+                    "NESTED",
+                    f"{what}\n(the arrays of `{shredded[0]}` are kept as rows of their own)",
+                    hint=e.hint or "read inner rows with a loop or explode, and compare keys",
+                ) from e
+            before.maps.created = created
+            self.program, self.relations, self.maps = before.program, before.relations, before.maps
+            return self._incremental(name, whole, row, strategy)  # with its arrays as whole cells
+        return View(name, whole, row, strategy, None, None, parts)
+
+    def _incremental(self, name: str, term: Term, row: RecordType, strategy: str) -> View:
+        if self.maps.rules >= 1:
+            term = unions_named(term, self._relation)
+        linear = self.subqueries.cut(self.checked(canonical(term)))
+        stored = False
+        if isinstance(linear, Rel) and linear.name in self.program.strata:
+            stored = (
+                self.program.strata[linear.name].only_spark if self.stored is None else self.stored
+            )
+            if not stored:
+                return View(name, term, row, strategy, linear.name, None)
+        rows = summed(self.monomials(linear), type_of(linear))
+        every = range(len(row.fields))
+        kept = self.maps.keep(rows, every, strategy=self.strategy, note=f"the rows of {name}")
+        return View(name, term, row, strategy, None, kept, stored=stored)
+
+    # --- where answers are needed ---------------------------------------------------------------------------
+
+    def monomials(self, term: Term) -> list[tuple[int, Monomial]]:
+        """A term as a sum of monomials over relations; what fails among joined rows is counted beside."""
+        found = joins(self.subqueries.monomials(self.checked(term)))
+        risky = [m for _, m in found if may_fail(m)]
+        for way in KINDS:
+            self._check(way, [f for m in risky for f in failing(m, way)])
+        return [(sign, lenient(m) if may_fail(m) else m) for sign, m in found]
+
+    def checked(self, term: Term) -> Term:
+        """The term with NULL where something fails inside of a subquery, which is counted for the rows that ask."""
+        whole = normalize(term) if any(map(is_risky, subterms(term))) else term
+        if not hides(whole):
+            return term
+        parts = [m for _, m in summands(whole)]
+        for way in KINDS:
+            self._check(way, [f for m in parts for f in failing(m, way)])
+        return forgiving(whole)
+
+    def _check(self, way: str, counts: Sequence[Monomial]) -> None:
+        """A count of rows that must be zero after every increment."""
+        if not counts:
+            return
+        rows = [(1, m) for c in counts for _, m in self.monomials(c.build(COUNTED))]
+        made = summed(rows, type_of(COUNTED))
+        kept = self.maps.keep(made, [], strategy=self.strategy, kind="value", note=way)
+        self.program.checks[kept.name] = kept
+
+    def _relation(self, term: Term) -> Term:
+        """The relation of a closed answer: that of its stratum."""
+        named = canonical(term)
+        assert isinstance(named, (Each, Let))
+        term = named
+        stem = "first:" if self.strategy == "first-order" else ""
+        if self.maps.rules >= 2 and any(map(is_scalar_subquery, subterms(term))):
+            stem += "2:"  # whose maps are not those of earlier rules
+        name = f"r{digest(stem + show(term))}"
+        if name not in self.program.strata:
+            made = Answering(self, name, term).stratum()
+            self.program.strata[name] = made
+            self.relations.levels[name] = made.level + 1
+            self.relations.rows[name] = made.type
+        return Rel(name, type_of(term))
+
+
+def _recomputed(name: str, term: Term, row: RecordType) -> Map:
+    key = tuple((f"k{i}", t) for i, (_, t) in enumerate(row.fields))
+    every = tuple(n for n, _ in key)
+    note = f"the rows of {name}, recomputed"
+    return Map(f"v{digest(name, show(term))}", term, key, (("r0", INT),), every, every, note=note)

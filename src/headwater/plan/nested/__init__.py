@@ -1,0 +1,1 @@
+"""Nested data as flat terms: opening bags, shredding them into parts by label, sources whose arrays have owners."""

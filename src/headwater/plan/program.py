@@ -1,0 +1,303 @@
+"""The program of a database as data: maps that are kept, statements that change them, answers over them.
+
+A *map* holds the value of a term. A *statement* says how one changed relation changes one map: take the
+change's rows, bind and filter, look up other maps, emit (key, ring). A *stratum* says how a relation is
+answered from maps: which columns are re-read for a touched key, and what row they give. Everything here is
+plain data with scalars as text, so that any executor can run it; `engine` has two.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from headwater.calculus.shapes import Shape
+from headwater.calculus.terms import Term
+from headwater.calculus.types import DOUBLE, DYADIC, KeyType, RecordType, RingType, boxed
+from headwater.calculus.windows import WHOLE, Reach, Total, Window
+from headwater.plan.scalar import Scalar
+
+WEIGHT = "_w"
+"""The column of a change that says how often a row is added (or taken away)."""
+
+
+Ordering = tuple[str, bool, bool]
+"""A column that entries of a group are in the order of: descending, NULLs last."""
+
+
+@dataclass(frozen=True)
+class Map:
+    """A kept map: the term that it holds, and its columns.
+
+    `lookup` are the key columns that it is searched by, `route` those that decide which task merges an entry.
+    A *value* map is answered from, a *change* map is only looked up; `order` sorts the entries of a group.
+    """
+
+    name: str
+    term: Term
+    key: tuple[tuple[str, KeyType], ...]
+    ring: tuple[tuple[str, RingType], ...]
+    lookup: tuple[str, ...]
+    route: tuple[str, ...]
+    kind: str = "change"
+    order: tuple[Ordering, ...] = ()
+    level: int = 0
+    reads: tuple[str, ...] = ()
+    note: str = ""
+    fields: tuple[str, ...] = ()
+    """The names of the columns of the relation whose rows it holds, where it holds those."""
+    strategy: str = "recursive"
+    """Which maps its statements look up: `first-order` those of the inputs alone."""
+
+    @property
+    def columns(self) -> list[str]:
+        return [n for n, _ in self.key]
+
+
+@dataclass(frozen=True)
+class Bind:
+    """A new column."""
+
+    name: str
+    scalar: Scalar
+
+
+@dataclass(frozen=True)
+class Filter:
+    """Rows for which a condition is true."""
+
+    condition: Scalar
+
+
+Version = Literal["old", "new", "change"]
+"""What of a map is looked up: what it had before the change of a statement, what it has after it, or the difference."""
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """Every row with each entry that a map has at its key: `brings` key columns and `weights` ring columns.
+
+    The change of a map that is looked up, as it is or with what was there before, is arranged for this increment.
+    """
+
+    into: str
+    keys: tuple[str, ...]
+    matches_null: tuple[bool, ...]
+    brings: tuple[tuple[str, str], ...]
+    weights: tuple[tuple[str, str], ...]
+    version: Version = "old"
+
+
+@dataclass(frozen=True)
+class Expand:
+    """Every row with each element of an array of its own, in new columns: its fields, or itself."""
+
+    array: str
+    brings: tuple[tuple[str, str], ...]
+    """Which field of the element is which column; "" is the element."""
+
+
+Step = Bind | Filter | Lookup | Expand
+
+
+@dataclass(frozen=True)
+class Statement:
+    """How the change of one relation changes one map: for rows of Δ`drives`, steps, then key ↦ product of columns.
+
+    `changes` are the changes of other occurrences that it looks up, arranged first.
+    """
+
+    target: Map
+    drives: str
+    columns: tuple[tuple[str, str], ...]
+    steps: tuple[Step, ...]
+    key: tuple[str, ...]
+    ring: tuple[tuple[str, ...], ...]
+    sign: int = 1
+    changes: tuple[Statement, ...] = ()
+
+    @property
+    def needs(self) -> set[str]:
+        """The relations that must have changed for the statement to say anything."""
+        return {self.drives, *(c.drives for c in self.changes)}
+
+    @property
+    def reads(self) -> set[str]:
+        """The maps that it looks up."""
+        return {s.into for s in self.steps if isinstance(s, Lookup) and s.version != "change"}
+
+
+@dataclass(frozen=True)
+class Distinct:
+    """A ring column of the group that sums over the different values of a bag."""
+
+    map: Map
+    column: str
+    counts: bool
+    """Whether it counts the values; else it adds them."""
+    power: int = 1
+    """The power of them that it adds."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """A component that is told from sums that are not rounded: an answer of `calculus.dyadic`, over ring columns."""
+
+    column: str
+    function: str
+    scales: tuple[int, ...]
+    sums: tuple[str, ...]
+
+
+ENDS = {"min": (False, 0), "max": (True, 0), "min_by": (False, 1), "max_by": (True, 1)}
+"""Functions of a bag that one end of it says: whether the last, and which column of the element they give."""
+COLLECT = "collect"
+"""All elements of a bag, as an array."""
+
+
+@dataclass(frozen=True)
+class FromBag:
+    """A component that is answered from a bag in order: from the near end of it, or from all of it.
+
+    `items` are the columns of the bag's elements; with `distinct` each counts once.
+    """
+
+    map: Map
+    column: str
+    function: str
+    params: tuple[Any, ...]
+    items: tuple[str, ...]
+    type: KeyType
+    distinct: bool = False
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """The rows of a group in order: the first of them, or all with what window functions say of each.
+
+    `order` and `row` are columns of the bag; the row's are given under new names.
+    """
+
+    map: Map
+    order: tuple[str, ...]
+    row: tuple[tuple[str, str], ...]
+    limit: int | None = None
+    offset: int = 0
+    windows: tuple[tuple[str, Window], ...] = ()
+    reach: Reach = WHOLE
+    """How far a changed row matters: what of a touched group is read again."""
+    totals: tuple[tuple[Total, str], ...] = ()
+    """Columns of the group's ring with the totals that a suffix carries."""
+
+    @property
+    def reads_part(self) -> bool:
+        """Whether the rows around those that changed are enough."""
+        return bool(self.windows) and self.limit is None and self.reach != WHOLE
+
+
+@dataclass(frozen=True)
+class Stratum:
+    """A relation answered from a group's map.
+
+    For a touched key the columns of `group` (its key, its ring) and of `from_bags` make a row of components;
+    `where` and `row` over those give the row of the relation, `weight` how often. `answers` keeps the components
+    that were answered last, where they cannot be told from the group's map alone. With `ranked` there is one row
+    of components for each row that it gives.
+    """
+
+    name: str
+    term: Term
+    type: RecordType
+    group: Map
+    distinct: tuple[Distinct, ...]
+    from_bags: tuple[FromBag, ...]
+    ranked: Ranked | None
+    answers: Map | None
+    always: bool
+    where: tuple[Scalar, ...]
+    row: tuple[tuple[str, Scalar], ...]
+    weight: Scalar | None
+    level: int = 0
+    told: tuple[Told, ...] = ()
+
+    @property
+    def only_spark(self) -> bool:
+        """Whether Spark alone can tell the rows, as some expression in them has no tree."""
+        scalars = [*self.where, *(s for _, s in self.row), *([self.weight] if self.weight else [])]
+        return any(s.tree is None for s in scalars)
+
+    @property
+    def maps(self) -> list[Map]:
+        """All maps of the stratum."""
+        return [self.group, *self.bags, *([self.answers] if self.answers else [])]
+
+    @property
+    def bags(self) -> list[Map]:
+        """The maps of bags beside the group's."""
+        maps = [*(d.map for d in self.distinct), *(b.map for b in self.from_bags)]
+        return list(dict.fromkeys([*maps, *([self.ranked.map] if self.ranked else [])]))
+
+    @property
+    def components(self) -> list[tuple[str, KeyType]]:
+        """The columns that an answer reads: the group's key, its ring as numbers, and what comes from bags."""
+        ring = [(n, boxed(t)) for n, t in self.group.ring if t != DYADIC]
+        group = [*self.group.key, *ring, *((t.column, DOUBLE) for t in self.told)]
+        bags = [(b.column, b.type) for b in self.from_bags]
+        if self.ranked is None:
+            return [*group, *bags]
+        types = dict(self.ranked.map.key)
+        rows = [(n, types[c]) for c, n in self.ranked.row]
+        return [*group, *bags, *rows, *((n, w.returns) for n, w in self.ranked.windows)]
+
+
+@dataclass(frozen=True)
+class Part:
+    """A flat part of a nested view: its top rows, or the contents of its inner bags at a path, by label.
+
+    `columns` names the columns of the map, those of the label first; `shape` puts rows together from the rest. Of inner
+    bags `owner` is the number of the part above, and `owners` has the labels of this part with those of the rows above
+    that have them.
+    """
+
+    path: str
+    map: Map
+    columns: tuple[tuple[str, KeyType], ...]
+    label: tuple[str, ...]
+    shape: Shape
+    element: KeyType
+    owner: int | None = None
+    owners: Map | None = None
+    kind: int | None = None
+    """Its number among the parts of its path, where there are several: labels of each say the same of other bags."""
+
+
+@dataclass(frozen=True)
+class View:
+    """A view: the stratum that answers it, the map that holds its rows, or the parts that nested rows are kept in."""
+
+    name: str
+    term: Term
+    type: RecordType
+    strategy: str
+    stratum: str | None
+    map: Map | None
+    parts: tuple[Part, ...] = ()
+    stored: bool = False
+    """Whether the map holds the rows of an answer, which would otherwise be told when it is read."""
+
+    @property
+    def maps(self) -> list[Map]:
+        """The maps of its own that a view is read from."""
+        inner = [m for p in self.parts for m in (p.map, p.owners) if m is not None]
+        return [*([self.map] if self.map else []), *inner]
+
+
+@dataclass
+class Program:
+    """All maps, strata and views of a database, in the order that they can be maintained in."""
+
+    maps: dict[str, Map] = field(default_factory=dict)
+    strata: dict[str, Stratum] = field(default_factory=dict)
+    views: dict[str, View] = field(default_factory=dict)
+    checks: dict[str, Map] = field(default_factory=dict)
+    """Maps that count rows which are errors: an increment after which one is not zero fails."""

@@ -1,0 +1,1 @@
+"""Subqueries and outer, semi and anti joins as joins with answers."""

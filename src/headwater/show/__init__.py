@@ -1,0 +1,1 @@
+"""A view, a program or a table of rows, shown: text, drawings, the terminal."""
