@@ -15,6 +15,7 @@ from headwater.calculus.check import type_of
 from headwater.calculus.deep import with_room
 from headwater.calculus.notation.text import show
 from headwater.calculus.terms import (
+    Answer,
     Each,
     Let,
     Num,
@@ -253,7 +254,7 @@ class Compiler:
         assert isinstance(named, (Each, Let))
         term = named
         stem = "first:" if self.strategy == "first-order" else ""
-        if self.maps.rules >= 2 and any(map(is_scalar_subquery, subterms(term))):
+        if self.maps.rules >= 2 and any(map(_differs, subterms(term))):
             stem += "2:"  # whose maps are not those of earlier rules
         name = f"r{digest(stem + show(term))}"
         if name not in self.program.strata:
@@ -262,6 +263,14 @@ class Compiler:
             self.relations.levels[name] = made.level + 1
             self.relations.rows[name] = made.type
         return Rel(name, type_of(term))
+
+
+def _differs(term: Term) -> bool:
+    """Whether the maps of a term are not those that rules before the second made of it."""
+    match term:
+        case Answer("window", (_, windows, *_)):
+            return any(w.exact for w in windows)
+    return is_scalar_subquery(term)
 
 
 def _recomputed(name: str, term: Term, row: RecordType) -> Map:

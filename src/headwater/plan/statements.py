@@ -52,7 +52,8 @@ RULES = 2
 
     0   all unions are written out; all changes of a product at once
     1   unions that multiply are relations (`rules.unions`); many changes of a product one by one (`rules.changes`)
-    2   equal scalar subqueries of a row are one, and their averages are known not to fail
+    2   equal scalar subqueries of a row are one, and their averages are known not to fail; running sums of doubles carry
+        what comes before
 """
 
 

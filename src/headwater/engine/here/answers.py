@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 
 from headwater.calculus.dyadic import POWERS, Dyadic
 from headwater.calculus.dyadic import shown as shown_of
-from headwater.calculus.types import DyadicType, RealType
+from headwater.calculus.types import DYADIC, DyadicType, RealType
+from headwater.calculus.windows import Total
 from headwater.engine.here.from_bags import Span, around, changed_part, from_bag, ranked
 from headwater.engine.here.statements import Scalars, changes_of, hashed
 from headwater.engine.rings import encode, exactly, ring_columns, shown, spec_of
@@ -191,13 +192,21 @@ def current(
         if span is None:
             at, more, times = ranked(bag, stratum.ranked, live)
         else:
-            totals = {t: arrays[n] for t, n in stratum.ranked.totals}
+            sums = stratum.ranked.totals
+            totals: dict[Total, Any] = {t: arrays[n] for t, n in sums if t.kind != "power"}
+            totals |= {t: _summed(found, n) for t, n in sums if t.kind == "power"}
             at, more, times = around(bag, stratum.ranked, live, span.take(there), totals)
         table = table.take(pa.array(at))
         for n, c in more.items():
             table = table.append_column(n, c)
         table = table.append_column(WEIGHT, times)
     return table
+
+
+def _summed(found: pa.Table, name: str) -> pa.Table:
+    """The columns of a Dyadic among those of groups."""
+    names = [n for n, _ in ring_columns(name, DYADIC)]
+    return found.select(names).rename_columns([n for n, _ in ring_columns("s", DYADIC)])
 
 
 def nothing(stratum: Stratum) -> pa.Table:
