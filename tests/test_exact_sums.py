@@ -132,14 +132,23 @@ BY_GROUP = ", ".join(
         "stddev(DISTINCT x) AS stddev_samp_dx",
     ]
 )
-OVER = ", ".join(
-    f"{g}({c}) OVER (PARTITION BY k ORDER BY id{frame}) AS {g}_{c}_{name}"
-    for g, c in (("sum", "x"), ("avg", "x"), ("sum", "f"), ("stddev_samp", "x"), ("var_pop", "d"))
-    for name, frame in (("upto", ""), ("near", " ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING"))
-)
+FRAMES = {"upto": "", "near": " ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING"}
+OVER = {
+    name: ", ".join(
+        f"{g}({c}) OVER (PARTITION BY k ORDER BY id{frame}) AS {g}_{c}_{name}"
+        for g, c in (
+            ("sum", "x"),
+            ("avg", "x"),
+            ("sum", "f"),
+            ("stddev_samp", "x"),
+            ("var_pop", "d"),
+        )
+    )
+    for name, frame in FRAMES.items()
+}
 VIEWS = {
     "groups": f"SELECT k, count(*) AS n, {BY_GROUP} FROM r GROUP BY k",
-    "frames": f"SELECT k, id, {OVER} FROM r",
+    **{name: f"SELECT k, id, {over} FROM r" for name, over in OVER.items()},
     "joined": "SELECT r.k, sum(r.x * s.z) AS t FROM r JOIN s ON r.k = s.k GROUP BY r.k",
     "all": "SELECT sum(x) AS s, avg(x) AS m, stddev(f) AS d FROM r",
 }
@@ -325,11 +334,11 @@ def compare(db: hw.Database, rows: list[Row], factors: dict[int, float]) -> None
     assert found.keys() == by.keys()
     for k, mine in by.items():
         check(found[k], group(mine), mine)
-    over = {(r["k"], r["id"]): r for r in db.table("frames").to_pylist()}
-    assert len(over) == len(rows)
+    upto, over = ({(r["k"], r["id"]): r for r in db.table(n).to_pylist()} for n in FRAMES)
+    assert len(over) == len(upto) == len(rows)
     for k, mine in by.items():
         for expected in frames(mine):
-            check(over[k, expected["id"]], expected, mine)
+            check(over[k, expected["id"]] | upto[k, expected["id"]], expected, mine)
     for r in db.table("joined").to_pylist():
         products = [
             x * factors[r["k"]] for x in there(by[r["k"]], "x")

@@ -26,6 +26,7 @@ NEAR = {
 ON = {
     "row numbers": "SELECT g, x, row_number() OVER (PARTITION BY g ORDER BY x) AS n FROM t",
     "running sums": "SELECT g, x, sum(y) OVER (PARTITION BY g ORDER BY x) AS s, count(*) OVER (PARTITION BY g ORDER BY x) AS n FROM t",
+    "running sums of doubles": "SELECT g, x, sum(y / 7D) OVER w AS s, avg(y / 7D) OVER w AS m, stddev(y) OVER w AS d FROM t WINDOW w AS (PARTITION BY g ORDER BY x)",
 }
 
 

@@ -313,6 +313,9 @@ def totals(
         ("sum(i): bigint", Reach("suffix")),
         ("avg(i): double", Reach("suffix")),
         ("avg(f): double", Reach("whole")),
+        ("avg(f) exact: double", Reach("suffix")),
+        ("stddev_samp(i) exact rows unbounded to -1: double", Reach("suffix", 1, 0)),
+        ("sum(f) exact rows 0 to unbounded: double", Reach("whole")),
         ("sum(d) rows unbounded to -2: decimal(20,2)", Reach("suffix", 2, 0)),
         ("count(s) rows unbounded to 2: bigint", Reach("suffix", 0, 2)),
         ("count() range 0 to 0: bigint", Reach("suffix")),
@@ -329,6 +332,13 @@ def test_the_reach_of_several_is_the_farthest() -> None:
     ws = [Window.parse(w) for w in ("lag(i) by 3: int", "lead(i): int", "row_number(): int")]
     assert reach(ws, TYPES) == Reach("suffix", 3, 1)
     assert carried(ws) == (Total("rows"),)
+
+
+def test_exact_sums_carry_the_powers_that_they_are_told_from() -> None:
+    ws = [Window.parse(w) for w in ("sum(f) exact: double", "var_pop(f) exact: double")]
+    powers = (Total("power", ("f",), 1), Total("power", ("f",), 2))
+    assert carried(ws) == (Total("count", ("f",)), *powers)
+    assert reach(ws, TYPES, powers=False) == Reach("whole")  # as views of earlier rules are kept
 
 
 # --- sums of floats ----------------------------------------------------------------------------------

@@ -407,6 +407,11 @@ def total(values: Sequence[Any]) -> Any:
     return out
 
 
+def powers_of(w: Window) -> list[int]:
+    """Which powers of the values an answer over exact sums is told from."""
+    return [k for (k,) in POWERS[f"_{w.function}"]]
+
+
 def exactly(function: str, values: Sequence[Any]) -> float | None:
     """An answer over the sums of powers of some numbers, rounded once."""
     name = f"_{function}"
@@ -505,12 +510,13 @@ class Reach:
 WHOLE = Reach("whole")
 
 
-def reach(windows: Iterable[Window], types: Mapping[str, KeyType]) -> Reach:
+def reach(windows: Iterable[Window], types: Mapping[str, KeyType], powers: bool = True) -> Reach:
     """The reach of several windows together; `types` are those of the row's columns.
 
-    Where there are no order columns all rows are peers, and a suffix is the whole partition.
+    Where there are no order columns all rows are peers, and a suffix is the whole partition. Without `powers` what is
+    told from exact sums of doubles depends on the whole partition, as views of earlier rules have it.
     """
-    each = [_reach(w, types) for w in windows]
+    each = [_reach(w, types, powers) for w in windows]
     if any(r.kind == "whole" for r in each):
         return WHOLE
     kind: Literal["local", "suffix"] = "local" if all(r.kind == "local" for r in each) else "suffix"
@@ -518,7 +524,7 @@ def reach(windows: Iterable[Window], types: Mapping[str, KeyType]) -> Reach:
     return Reach(kind, before, after)
 
 
-def _reach(w: Window, types: Mapping[str, KeyType]) -> Reach:
+def _reach(w: Window, types: Mapping[str, KeyType], powers: bool) -> Reach:
     if w.function in ("lag", "lead"):
         by = w.offset if w.function == "lead" else -w.offset
         return WHOLE if w.ignore_nulls else Reach("local", max(0, -by), max(0, by))
@@ -532,7 +538,7 @@ def _reach(w: Window, types: Mapping[str, KeyType]) -> Reach:
         return WHOLE
     if frame == Frame("range", CURRENT, CURRENT):
         return Reach("suffix")
-    if start is None and _linear(w, types):
+    if start is None and (_linear(w, types) or (powers and w.exact)):
         return Reach("suffix", max(0, -end), max(0, end))
     return WHOLE
 
@@ -565,10 +571,14 @@ def looks_back(windows: Iterable[Window]) -> bool:
 
 @dataclass(frozen=True)
 class Total:
-    """A linear total of rows: how many, how many without a NULL in the columns, or the sum of a column."""
+    """A linear total of rows: how many, how many without a NULL in the columns, the sum of a column or of its powers.
 
-    kind: Literal["rows", "count", "sum"]
+    Sums of powers are not rounded.
+    """
+
+    kind: Literal["rows", "count", "sum", "power"]
     columns: tuple[str, ...] = ()
+    power: int = 1
 
 
 def carried(windows: Iterable[Window]) -> tuple[Total, ...]:
@@ -578,6 +588,9 @@ def carried(windows: Iterable[Window]) -> tuple[Total, ...]:
         running = w.frame is None or w.frame.start == UNBOUNDED
         if w.function in ("row_number", "rank"):
             out[Total("rows")] = None
+        elif w.exact and running:
+            out[Total("count", w.arguments)] = None
+            out |= {Total("power", w.arguments, k): None for k in powers_of(w) if k}
         elif w.function in ("count", "sum", "avg") and running:
             out[Total("count", w.arguments) if w.arguments else Total("rows")] = None
             if w.function != "count":

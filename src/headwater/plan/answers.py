@@ -291,7 +291,8 @@ class Answering:
         """
         assert self.ranked is not None
         windows = [w for _, w in self.ranked.windows]
-        found = reach(windows, {n: t for n, (t, _) in columns.items()})
+        exact = self.compiler.maps.rules >= 2
+        found = reach(windows, {n: t for n, (t, _) in columns.items()}, exact)
         if found == WHOLE or (found.kind == "suffix" and found.after):
             return  # `Ranked` says WHOLE unless it is told otherwise
         totals: list[tuple[Total, str]] = []
@@ -304,6 +305,8 @@ class Answering:
                 own = [columns[c][1][i] for c in total.columns]
                 if total.kind == "sum":
                     terms.append(Unbox(own[0]))
+                elif total.kind == "power":
+                    terms.append(Unbox(Call("_exact", tuple(own * total.power))))
                 else:
                     tests = tuple(Pred(Call("is_not_null", (c,))) for c in own)
                     terms.append(tests[0] if len(tests) == 1 else Times(tests))

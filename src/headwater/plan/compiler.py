@@ -15,6 +15,7 @@ from headwater.calculus.check import type_of
 from headwater.calculus.deep import with_room
 from headwater.calculus.notation.text import show
 from headwater.calculus.terms import (
+    Answer,
     Each,
     Let,
     Num,
@@ -47,6 +48,7 @@ from headwater.plan.nested.views import nested_parts
 from headwater.plan.program import Answered, Map, Nested, Program, Relations, Stored, View
 from headwater.plan.statements import RULES, Materializer
 from headwater.plan.subqueries.cut import Subqueries
+from headwater.plan.subqueries.keyed import is_scalar_subquery
 from headwater.plan.unions import unions_named
 from headwater.rules.monomial import Monomial, summands
 from headwater.rules.normalize import normalize
@@ -147,6 +149,7 @@ class Compiler:
         keeps them where only Spark gives the answer, so that reading needs none. `rules` says by which it is planned.
         """
         self.stored, self.maps.rules, self.checks = stored, rules, []
+        self.subqueries.shares = rules >= 2
         views = [v for r in relations(term) if (v := self.program.views.get(r.name)) is not None]
         t = type_of(term)
         if not isinstance(t, MapType) or t.value != INT:
@@ -263,6 +266,8 @@ class Compiler:
         assert isinstance(named, (Each, Let))
         term = named
         stem = "first:" if self.strategy == "first-order" else ""
+        if self.maps.rules >= 2 and any(map(_differs, subterms(term))):
+            stem += "2:"  # whose maps are not those of earlier rules
         name = f"r{digest(stem + show(term))}"
         if name not in self.program.strata:
             outside, self.checks = self.checks, []
@@ -273,6 +278,14 @@ class Compiler:
             self.relations.levels[name] = made.level + 1
             self.relations.rows[name] = made.type
         return Rel(name, type_of(term))
+
+
+def _differs(term: Term) -> bool:
+    """Whether the maps of a term are not those that rules before the second made of it."""
+    match term:
+        case Answer("window", (_, windows, *_)):
+            return any(w.exact for w in windows)
+    return is_scalar_subquery(term)
 
 
 def _recomputed(name: str, term: Term, row: RecordType) -> Map:

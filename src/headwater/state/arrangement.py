@@ -361,6 +361,8 @@ def consolidate(spec: MapSpec, table: pa.Table) -> pa.Table:
 
 def total(spec: MapSpec, table: pa.Table) -> pa.Table:
     """Changes sorted, one for each key, added up whatever the kind of the map."""
+    if table.num_rows < 2:
+        return table
     columns, down = sort_columns(spec, table)
     table = table.take(pa.array(sort_order(hashes(table), columns, down)))
     starts = boundaries(hashes(table), key_parts(spec, table))
@@ -478,6 +480,8 @@ def fitted(values: pa.Array, t: pa.DataType) -> pa.Array:
 
 def zeros(t: pa.DataType, n: int) -> pa.Array:
     """n zeros."""
+    if t == pa.int64():
+        return pa.array(np.zeros(n, np.int64))
     return exact.zeros(n) if t == exact.STORED else pa.repeat(pa.scalar(0, t), n)
 
 
@@ -511,6 +515,8 @@ def any_ring(spec: MapSpec, table: pa.Table) -> Bools:
         values = column(table, name)
         if values.type == exact.STORED:
             out |= exact.nonzero(values)
+        elif values.type == pa.int64():
+            out |= np.asarray(values) != 0
         else:
             out |= np.asarray(pc.not_equal(values, pa.scalar(0, values.type)))
     return out

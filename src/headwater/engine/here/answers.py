@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 
 from headwater.calculus.dyadic import POWERS, Dyadic
 from headwater.calculus.dyadic import shown as shown_of
-from headwater.calculus.types import DyadicType, RealType
+from headwater.calculus.types import DYADIC, DyadicType, RealType
+from headwater.calculus.windows import Total
 from headwater.engine.here.from_bags import Span, around, changed_part, from_bag, ranked
 from headwater.engine.here.statements import Scalars, changes_of, hashed
 from headwater.engine.rings import encode, exactly, ring_columns, shown, spec_of
@@ -33,7 +34,7 @@ from headwater.plan.program import (
     Stratum,
 )
 from headwater.state.arrangement import INDEX, Arrangement, Touched, total, zeros
-from headwater.state.keys import Ints
+from headwater.state.keys import Ints, all_parts, canonical, equal
 from headwater.state.run import MapSpec, column, hashes, prepared
 
 CELL, TIMES = "row.", "row"
@@ -191,13 +192,21 @@ def current(
         if span is None:
             at, more, times = ranked(bag, stratum.ranked, live)
         else:
-            totals = {t: arrays[n] for t, n in stratum.ranked.totals}
+            sums = stratum.ranked.totals
+            totals: dict[Total, Any] = {t: arrays[n] for t, n in sums if t.kind != "power"}
+            totals |= {t: _summed(found, n) for t, n in sums if t.kind == "power"}
             at, more, times = around(bag, stratum.ranked, live, span.take(there), totals)
         table = table.take(pa.array(at))
         for n, c in more.items():
             table = table.append_column(n, c)
         table = table.append_column(WEIGHT, times)
     return table
+
+
+def _summed(found: pa.Table, name: str) -> pa.Table:
+    """The columns of a Dyadic among those of groups."""
+    names = [n for n, _ in ring_columns(name, DYADIC)]
+    return found.select(names).rename_columns([n for n, _ in ring_columns("s", DYADIC)])
 
 
 def nothing(stratum: Stratum) -> pa.Table:
@@ -257,8 +266,8 @@ def rows(stratum: Stratum, table: pa.Table, scalars: Scalars) -> pa.Table:
 def consolidated(table: pa.Table) -> pa.Table:
     """Equal rows once, their weights added; rows of weight 0 are gone."""
     names = [n for n in table.column_names if n != WEIGHT]
-    if table.num_rows == 0:
-        return table
+    if table.num_rows <= 2:
+        return _of_two(table) if table.num_rows else table
     places = tuple((f"k{i}", table.schema.field(n).type) for i, n in enumerate(names))
     spec = MapSpec("rows", places, ((WEIGHT, pa.int64()),), tuple(n for n, _ in places))
     renamed = table.select([*names, WEIGHT]).rename_columns([*(n for n, _ in places), WEIGHT])
@@ -266,3 +275,17 @@ def consolidated(table: pa.Table) -> pa.Table:
     added = total(spec, prepared(spec, renamed))
     added = added.filter(pc.not_equal(added.column(WEIGHT), 0))
     return added.select([*(n for n, _ in places), WEIGHT]).rename_columns([*names, WEIGHT])
+
+
+def _of_two(table: pa.Table) -> pa.Table:
+    """The same for one row or two, as an answer without groups has them: there is nothing to sort."""
+    names = [n for n in table.column_names if n != WEIGHT]
+    cells = {n: canonical(column(table, n)) for n in names}
+    weights = np.asarray(column(table, WEIGHT))
+    if len(weights) == 2:
+        parts = all_parts(list(cells.values()))
+        if not len(parts) or equal([p[:1] for p in parts], [p[1:] for p in parts]).all():
+            cells = {n: c[:1] for n, c in cells.items()}
+            weights = weights.sum(keepdims=True)
+    made = pa.table({**cells, WEIGHT: pa.array(weights)})
+    return made if weights.all() else made.filter(pa.array(weights != 0))

@@ -23,9 +23,10 @@ from headwater.calculus.ring import EXACT
 from headwater.calculus.windows import Total
 from headwater.engine.here.bags import COUNT, answer
 from headwater.engine.here.windows import Carry, evaluate, exact
+from headwater.engine.rings import exactly
 from headwater.interop.arrow_types import arrow_type
 from headwater.plan.program import COLLECT, ENDS, FromBag, Ranked
-from headwater.state.arrangement import INDEX, Arrangement
+from headwater.state.arrangement import INDEX, Arrangement, plus, replaced, sums
 from headwater.state.ends import first_k, last_k
 from headwater.state.keys import Ints
 from headwater.state.positions import AT, from_position
@@ -165,7 +166,7 @@ def _nearest_of(found: pa.Table) -> pa.Table:
 
 
 def around(
-    at: Arrangement, r: Ranked, keys: pa.Table, span: Span, totals: Mapping[Total, pa.Array]
+    at: Arrangement, r: Ranked, keys: pa.Table, span: Span, totals: Mapping[Total, Any]
 ) -> tuple[Ints, dict[str, pa.Array], pa.Array]:
     """The rows that a change between two positions can matter for, with their windows' values.
 
@@ -189,7 +190,9 @@ def around(
         # Everything from the change on was read. What comes before it is the whole group less that, so a running sum
         # can go on from there without reading it: totals are linear, and are kept with the group.
         carry = {
-            t: _less(whole, _total(t, r, found, group, keys.num_rows))
+            t: _powers_before(t, whole, r, found, group)
+            if t.kind == "power"
+            else _less(whole, _total(t, r, found, group, keys.num_rows))
             for t, whole in totals.items()
         }
     rows = _valued(at, r, found, group, carry)
@@ -227,6 +230,23 @@ def _total(t: Total, r: Ranked, found: pa.Table, group: Ints, groups: int) -> An
     out = np.zeros(groups, object)
     np.add.at(out, group, values)
     return out
+
+
+def _powers_before(t: Total, whole: pa.Table, r: Ranked, found: pa.Table, group: Ints) -> pa.Table:
+    """The sums of powers of groups without those of the rows that were read, which are together."""
+    names = {n: c for c, n in r.row}
+    values = column(found, names[t.columns[0]])
+    if pa.types.is_null(values.type) or not len(group):
+        return whole
+    less = exactly("s", [values.fill_null(0)] * t.power, pa.array(np.full(len(group), -1)))
+    starts = np.flatnonzero(np.append(True, group[1:] != group[:-1]))
+    at = pa.array(group[starts])
+    out = {}
+    for name, part in less.items():
+        before = column(whole, name)
+        after = plus(before.take(at), sums(part, starts))
+        out[name] = replaced(before, group[starts], after)
+    return pa.table(out)
 
 
 def _less(whole: pa.Array, part: Any) -> pa.Array:

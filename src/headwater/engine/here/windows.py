@@ -18,7 +18,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.calculus.dyadic import POWERS
 from headwater.calculus.scalars import EXACT, divide
 from headwater.calculus.types import DOUBLE, INTEGRAL, Base
 from headwater.calculus.windows import (
@@ -28,6 +27,7 @@ from headwater.calculus.windows import (
     Interval,
     Total,
     Window,
+    powers_of,
     spread,
     welford,
 )
@@ -35,6 +35,7 @@ from headwater.engine.rings import exactly, told
 from headwater.errors import ScalarError
 from headwater.interop.arrow_types import arrow_type
 from headwater.plan.program import Told
+from headwater.state.arrangement import plus
 from headwater.state.exact import frame_sums
 from headwater.state.keys import (
     Bools,
@@ -45,10 +46,11 @@ from headwater.state.keys import (
     parts,
     sort_order,
 )
+from headwater.state.run import column
 
 Array = np.ndarray[Any, Any]
-Carry = Mapping[Total, pa.Array]
-"""For each total that is carried, its value by partition index; NULL is nothing."""
+Carry = Mapping[Total, Any]
+"""For each total that is carried, its value by partition index; NULL is nothing. Sums of powers are tables."""
 
 AT_ONCE = 1 << 22
 """Rows of frames that are added up at a time, which bounds the memory."""
@@ -386,7 +388,8 @@ def _exactly(rows: Rows, w: Window) -> pa.Array:
     low, high = rows.frame(w)
     ones = pa.array(np.ones(rows.count, np.int64))
     columns: dict[str, pa.Array] = {"s0": pa.array(_counts(rows, w))}
-    powers = [k for (k,) in POWERS[f"_{w.function}"]]
+    powers = powers_of(w)
+    running = (w.frame or DEFAULT).start.offset is None
     for k in powers:
         for name, c in (exactly(f"s{k}", [values] * k, ones) if k else {}).items():
             if name == f"s{k}":
@@ -394,6 +397,10 @@ def _exactly(rows: Rows, w: Window) -> pa.Array:
             else:
                 seen = _running(np.asarray(c))
                 columns[name] = pa.array(seen[high] - seen[low])
+            before = rows.carry.get(Total("power", w.arguments, k)) if running else None
+            if before is not None:
+                carried = column(before, name.replace(f"s{k}", "s", 1)).take(pa.array(rows.groups))
+                columns[name] = plus(columns[name], carried)
     scale = values.type.scale if pa.types.is_decimal(values.type) else 0
     sums = tuple(f"s{k}" for k in powers)
     return told(Told("", f"_{w.function}", (scale,), sums), pa.table(columns))

@@ -3,6 +3,7 @@
     ¬¬q(x)   = for p in D collect [p = e(x)]       D has every key of q once, where q(x) = M @ e(x)
     ¬q(x)    = for p in A collect [p = e(x)]       A has the keys of the outer rows at which M is zero
     f(t(x))  = for p in T collect [p = e(x)] · f(p.t)      T has t's value for every key of the outer rows
+    f(t(x)) · g(t(x))  = for p in T collect [p = e(x)] · f(p.t) · g(p.t)
 
 A and T are answers over one map of two counts: the outer rows of a key, and what the subquery has there. So every
 outer row meets exactly one row of T, also where the subquery has none, and nothing is evaluated that the query does
@@ -39,6 +40,7 @@ from headwater.calculus.terms import (
     rebuild,
     replaced,
     substitute,
+    subterms,
     variables,
 )
 from headwater.calculus.types import (
@@ -122,6 +124,8 @@ class Subqueries:
         self.owned = owned or {}
         self.known: dict[str, Subquery] = {}
         self.count = 0
+        self.shares = True
+        """Whether equal scalars of one row are asked for once, and averages are kept whole."""
 
     def fresh(self, stem: str) -> str:
         """A variable's name that no term of this compilation has."""
@@ -225,7 +229,8 @@ class Subqueries:
         over = {s: s for s in scalars}
         if any(reads_single(s, v) for s in scalars):
             v, source, over = self._counted(v, source, scalars)
-        values = list(dict.fromkeys(x for s in over.values() for x in values_of(s, {v}, safe=True)))
+        found = [values_of(s, {v}, safe=True, means=self.shares) for s in over.values()]
+        values = list(dict.fromkeys(x for some in found for x in some))
         param, columns, (body, *shown) = self._over([source, *values], {v})
         name = self._keep(Subquery(param, body, v, tuple(shown)))
         args = tuple(t for _, t in columns.fields)
@@ -372,11 +377,14 @@ class Subqueries:
         s = self.known[name]
         argument = Record(tuple((f"_{i + 1}", a) for i, a in enumerate(call.args)))
         answers, keys = self._answers(s, m, argument)
-        p = Var(self.fresh("p"), type_of(answers).key)
-        fields: dict[Term, Term] = {
-            Call(f"{name}.{i}", call.args, type_of(t)): Field(p, f"v{i}")
-            for i, t in enumerate(s.shown)
-        }
+        calls = [Call(f"{name}.{i}", call.args, type_of(t)) for i, t in enumerate(s.shown)]
+        there = self._there(m, answers, keys, calls) if self.shares else None
+        p = there or Var(self.fresh("p"), type_of(answers).key)
+        fields: dict[Term, Term] = {c: Field(p, f"v{i}") for i, c in enumerate(calls)}
+        if there is not None:
+            same = tuple((v, replaced(t, fields)) for v, t in m.atoms)
+            factors = tuple(replaced(f, fields) for f in m.factors)
+            return Monomial(same, factors, replaced(m.output, fields))
         owner = max((i for i, (v, _) in enumerate(m.atoms) if v in variables(argument)), default=-1)
         atoms = [(v, replaced(t, fields)) for v, t in m.atoms]
         return Monomial(
@@ -384,6 +392,17 @@ class Subqueries:
             (*matching(p, keys), *(replaced(f, fields) for f in m.factors)),
             replaced(m.output, fields),
         )
+
+    def _there(
+        self, m: Monomial, answers: Term, keys: Sequence[Term], calls: Sequence[Term]
+    ) -> Var | None:
+        """T · T = T at the same key, which has one row: the row of T that the monomial has already."""
+        for v, source in m.atoms:
+            if any(c in subterms(source) for c in calls):
+                return None  # it would be read before it is there
+            if source == answers and all(f in m.factors for f in matching(v, keys)):
+                return v
+        return None
 
     def _answers(self, s: Subquery, m: Monomial, argument: Record) -> tuple[Term, list[Term]]:
         """T: the scalars of a subquery for every key of the outer rows, and what its key columns equal."""

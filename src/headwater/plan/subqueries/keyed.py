@@ -26,6 +26,7 @@ from headwater.calculus.terms import (
     Unbox,
     Var,
     children,
+    rebuild,
     relations,
     subterms,
     variables,
@@ -33,6 +34,7 @@ from headwater.calculus.terms import (
 from headwater.calculus.types import (
     BIGINT,
     BOOLEAN,
+    DOUBLE,
     INT,
     Boxed,
     RecordType,
@@ -241,22 +243,36 @@ def reads_single(term: Term, v: Var) -> bool:
     return any(t == Answer("single", (), v) for t in subterms(term))
 
 
-def values_of(term: Term, own: set[Var], safe: bool = False) -> list[Term]:
+def values_of(term: Term, own: set[Var], safe: bool = False, means: bool = False) -> list[Term]:
     """The largest scalars of a term that read some variables and nothing else.
 
-    With `safe` those that cannot fail: what may is left to the rows that ask for it, if there are any.
+    With `safe` those that cannot fail: what may is left to the rows that ask for it, if there are any. With `means`
+    an average is known not to fail: earlier rules took it for a division like any other.
     """
     if not variables(term) & own:
         return []
     flat = is_key(t := type_of(term)) and not isinstance(t, RecordType)
-    if flat and only_reads(term, own) and not (safe and _may_fail(term)):
+    if flat and only_reads(term, own) and not (safe and _may_fail(term, means)):
         return [term]
-    return [x for c in children(term) for x in values_of(c, own, safe)]
+    return [x for c in children(term) for x in values_of(c, own, safe, means)]
 
 
-def _may_fail(term: Term) -> bool:
+def _may_fail(term: Term, means: bool) -> bool:
     one = any(isinstance(s, Call) and s.function == "one_row" for s in subterms(term))
-    return one or raises(term)
+    return one or raises(_undivided(term) if means else term)
+
+
+def _undivided(term: Term) -> Term:
+    """The term with a / 1 in the place of a / n in case(n = 0, null, a / n): an average never divides by zero."""
+    term = rebuild(term, tuple(_undivided(c) for c in children(term)))
+    match term:
+        case Call(
+            "case", (Call("=", (n, Const(0))) as none, Const(None) as null, Call("/", (a, by), t))
+        ):
+            same = by == n or (isinstance(by, Call) and (by.function, by.args) == ("cast", (n,)))
+            one = Const(1.0 if type_of(by) == DOUBLE else 1, type_of(by))
+            return Call("case", (none, null, Call("/", (a, one), t))) if same else term
+    return term
 
 
 def columns_of(term: Term, outer: Iterable[Var]) -> list[Term]:
