@@ -135,7 +135,7 @@ def test_equal_scalar_subqueries_are_one(tmp_path: Path) -> None:
     alone = ", ".join(f"(SELECT avg(b) FROM t WHERE a > 0) AS c{i}" for i in range(30))
     tied = ", ".join(f"(SELECT max(b) FROM t WHERE t.a = r.x) AS d{i}" for i in range(30))
     with opened(tmp_path, f"SELECT x, {alone}, {tied} FROM r") as db:
-        assert len(db.compiler.program.strata) == 2
+        assert len(db.program.strata) == 2
         db.apply({"r": [(1, 1), (2, 2)], "t": [(1, 4), (1, 7), (3, 5)]})
         db.apply({"t": [(2, 8)]})
         found = {r["x"]: r for r in db.table("v").to_pylist()}
@@ -147,23 +147,26 @@ def test_averages_of_subqueries_need_no_count_of_failures(tmp_path: Path) -> Non
     """An average never divides by zero; a division that somebody wrote may."""
     average = "SELECT x, (SELECT avg(b) FROM t WHERE a > 1) AS m FROM r"
     with opened(tmp_path / "a", average) as db:
-        assert not db.compiler.program.checks
+        assert not db.program.checks
         db.apply({"r": [(1, 1)], "t": [(1, 1)]})
         assert [r["m"] for r in db.table("v").to_pylist()] == [None]
     with opened(tmp_path / "b", average.replace("avg(b)", "sum(b) / count(a)")) as db:
-        assert db.compiler.program.checks
+        assert db.program.checks
 
 
 def test_equal_subqueries_of_earlier_rules_keep_their_maps(tmp_path: Path) -> None:
     query = "SELECT (SELECT avg(b) FROM t) AS c, (SELECT avg(b) FROM t) + 1 AS d FROM r"
     with opened(tmp_path, query) as db:
-        term = db.compiler.program.views["v"].term
-        sources = dict(db.compiler.relations.rows)
-    old, new = Compiler(sources), Compiler(sources)
+        term, catalog = db.catalog.whole("v"), db.catalog
+
+    def compiler() -> Compiler:
+        return catalog.compiler(catalog.of_sources())
+
+    old, new = compiler(), compiler()
     old.view("q", term, "recursive", rules=1)
     new.view("q", term, "recursive")
     assert old.program.checks and not new.program.checks
-    both = Compiler(sources)
+    both = compiler()
     both.view("q", term, "recursive", rules=1)
     both.view("p", term, "recursive")
     assert {*old.program.maps, *new.program.maps} <= {*both.program.maps}
