@@ -94,7 +94,7 @@ class Answering:
             self.k, self.v, self.source, self.body = None, term.var, term.bound, term.body
             self._bag_as_component()
         self.body = rewrite(self.body, (unbox_box, sum_linear, sum_singleton, null_of_record))
-        self.monomials = compiler.monomials(self.source)
+        self.monomials = compiler.monomials(self.source, name)
         self.groups = key_fields(type_of(self.source))
         self.columns: dict[Term, str] = {}
         self.extra: list[tuple[str, RingType]] = []

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from headwater.calculus.check import type_of
 from headwater.calculus.deep import with_room
@@ -32,25 +33,33 @@ from headwater.calculus.types import (
     MapType,
     RecordType,
     bag,
-    has_box,
 )
-from headwater.errors import IllTyped, NotIncremental, NotShreddable
+from headwater.errors import NotIncremental
 from headwater.plan.answers import Answering, summed
 from headwater.plan.choose import MOST_STATEMENTS, Data, TooMuchWork, Work
-from headwater.plan.disjunctions import joins
 from headwater.plan.equal_maps import canonical, digest
-from headwater.plan.failures import KINDS, failing, forgiving, hides, is_risky, lenient, may_fail
-from headwater.plan.maps import key_fields
-from headwater.plan.nested.groups import groups_again
-from headwater.plan.nested.opening import builds_bags, opened, retyped, without_order
+from headwater.plan.maps import checked, key_fields, map_of
+from headwater.plan.nested.form import Form, apart, form_of, is_plain
+from headwater.plan.nested.opening import compares_cells
 from headwater.plan.nested.ownership import Owned
 from headwater.plan.nested.views import nested_parts
+from headwater.plan.passes import (
+    OF_QUERY,
+    OF_SUM,
+    OF_VIEW,
+    Pass,
+    Passed,
+    but,
+    name_unions,
+    read_as,
+    retype_sources,
+    said,
+)
 from headwater.plan.program import Answered, Map, Nested, Program, Relations, Stored, View
 from headwater.plan.statements import RULES, Materializer
 from headwater.plan.subqueries.cut import Subqueries
 from headwater.plan.subqueries.keyed import is_scalar_subquery
-from headwater.plan.unions import unions_named
-from headwater.rules.monomial import Monomial, summands
+from headwater.rules.monomial import Monomial, Signed, summands
 from headwater.rules.normalize import normalize
 
 MOST_ASKED_FOR = 3_000
@@ -79,7 +88,9 @@ class Compiler:
         self.checks: list[str] = []
         """The counts of failures that what is planned now asks for."""
         self.maps = Materializer(program)
-        self.subqueries = Subqueries(self._relation, owned)
+        self.subqueries = Subqueries(self.named, owned)
+        self.passed: list[Passed] = []
+        self.form: Form | None = None
 
     @property
     def relations(self) -> Relations:
@@ -181,43 +192,39 @@ class Compiler:
     def _kept(
         self, name: str, whole: Term, row: RecordType, strategy: str, key: Sequence[str]
     ) -> View:
-        """A view as flat parts if its rows are nested; arrays that are kept whole are no nesting."""
-        read = {r: self.inputs[r] for r in relations(whole) if r in self.inputs}
-        shredded = [r.name for r, t in read.items() if not isinstance(t, Rel)]
-        plain = not has_box(type_of(whole)) and not shredded
-        if plain and not builds_bags(whole) and not groups_again(whole):
-            return self._incremental(name, whole, row, strategy)
-        before = self.program.copy()
-        try:
-            term = opened(retyped(whole, read))
-            without_order(term)
-            if not has_box(type_of(term)):
-                return self._incremental(name, term, row, strategy)
-            parts = nested_parts(self, name, term, key)
-        except (NotShreddable, IllTyped, NotIncremental) as e:
-            if shredded and isinstance(e, NotIncremental):
-                raise
-            if shredded:
-                what = e.what if len(e.what) < 200 else f"{e.what[:200]}..."
-                raise NotIncremental(
-                    "NESTED",
-                    f"{what}\n(the arrays of `{shredded[0]}` are kept as rows of their own)",
-                    hint=e.hint or "read inner rows with a loop or explode, and compare keys",
-                ) from e
-            self._back_to(before)
-            return self._incremental(name, whole, row, strategy)  # with its arrays as whole cells
-        return View(name, row, strategy, Nested(parts))
+        """A view in the form that its term has: flat, as flat parts if its rows are nested, or with whole arrays."""
+        self.passed = []
+        self.form = form = self._form(name, whole)
+        if form.kind != "nested":
+            return self._incremental(name, form.term, row, strategy)
+        return View(name, row, strategy, Nested(nested_parts(self, name, form, key)))
 
-    def _back_to(self, program: Program) -> None:
-        """Forgets what was planned since."""
-        maps = Materializer(program)
-        maps.work, maps.rules = self.maps.work, self.maps.rules
-        self.program, self.maps = program, maps
+    def _form(self, name: str, whole: Term) -> Form:
+        """What the rows of a view are kept as, decided before anything is."""
+        read = read_as(whole, self.inputs)
+        if is_plain(whole, read):
+            return Form("flat", "no row has an array", whole)
+        if not apart(read) and compares_cells(retype_sources(whole, self)):
+            return Form("whole", "an array of a source is compared with one that is built", whole)
+        term = self.run(OF_VIEW, whole, name)
+        return form_of(whole, term, read, self._refusal)
+
+    def _refusal(self, terms: Sequence[Term]) -> str:
+        """Why flat terms cannot be kept, if they cannot: tried with maps that have a name and no rows."""
+        dry = self.fork()
+        dry.maps = Names(dry.program)
+        dry.maps.rules, dry.subqueries.shares = self.maps.rules, self.subqueries.shares
+        dry.strategy = self.strategy
+        try:
+            for term in terms:
+                dry.rows(dry.run(but(OF_QUERY, name_unions), term, ""), "")
+        except NotIncremental as e:
+            return e.what
+        return ""
 
     def _incremental(self, name: str, term: Term, row: RecordType, strategy: str) -> View:
-        if self.maps.rules >= 1:
-            term = unions_named(term, self._relation)
-        linear = self.subqueries.cut(self.checked(canonical(term)))
+        passes = OF_QUERY if self.maps.rules >= 1 else but(OF_QUERY, name_unions)
+        linear = self.run(passes, term, name)
         stored = False
         if isinstance(linear, Rel) and linear.name in self.program.strata:
             stored = (
@@ -225,46 +232,44 @@ class Compiler:
             )
             if not stored:
                 return View(name, row, strategy, Answered(linear.name))
-        rows = summed(self.monomials(linear), type_of(linear))
         every = range(len(row.fields))
-        kept = self.maps.keep(rows, every, strategy=self.strategy, note=f"the rows of {name}")
+        rows, note = self.rows(linear, name), f"the rows of {name}"
+        kept = self.maps.keep(rows, every, strategy=self.strategy, note=note)
         return View(name, row, strategy, Stored(kept, stored))
 
-    # --- where answers are needed ---------------------------------------------------------------------------
+    # --- passes ---------------------------------------------------------------------------------------------
 
-    def monomials(self, term: Term) -> list[tuple[int, Monomial]]:
-        """A term as a sum of monomials over relations; what fails among joined rows is counted beside."""
-        found = joins(self.subqueries.monomials(self.checked(term)))
-        risky = [m for _, m in found if may_fail(m)]
-        for way in KINDS:
-            self._check(way, [f for m in risky for f in failing(m, way)])
-        return [(sign, lenient(m) if may_fail(m) else m) for sign, m in found]
+    def run(self, passes: Sequence[Pass], term: Term, of: str) -> Term:
+        """The term after some passes; what each of them changes is written down."""
+        for one in passes:
+            made = one(term, self)
+            if made != term:
+                self.passed.append(Passed(of, said(one), made))
+            term = made
+        return term
 
-    def checked(self, term: Term) -> Term:
-        """The term with NULL where something fails inside of a subquery, which is counted for the rows that ask."""
-        whole = normalize(term) if any(map(is_risky, subterms(term))) else term
-        if not hides(whole):
-            return term
-        parts = [m for _, m in summands(whole)]
-        for way in KINDS:
-            self._check(way, [f for m in parts for f in failing(m, way)])
-        return forgiving(whole)
+    def monomials(self, term: Term, of: str) -> Signed:
+        """A term as a sum of products of relations."""
+        return summands(self.run(OF_SUM, term, of))
 
-    def _check(self, way: str, counts: Sequence[Monomial]) -> None:
+    def rows(self, term: Term, of: str) -> Term:
+        """A term as a sum of products, in the one form that equal maps have."""
+        return summed(self.monomials(term, of), type_of(term))
+
+    def count(self, way: str, failures: Sequence[Monomial]) -> None:
         """A count of rows that must be zero after every increment."""
-        if not counts:
+        if not failures:
             return
-        rows = [(1, m) for c in counts for _, m in self.monomials(c.build(COUNTED))]
+        rows = [(1, m) for f in failures for _, m in self.monomials(f.build(COUNTED), way)]
         made = summed(rows, type_of(COUNTED))
         kept = self.maps.keep(made, [], strategy=self.strategy, kind="value", note=way)
         self.program.checks[kept.name] = kept
         self.checks.append(kept.name)
 
-    def _relation(self, term: Term) -> Term:
+    def named(self, answer: Term) -> Term:
         """The relation of a closed answer: that of its stratum."""
-        named = canonical(term)
-        assert isinstance(named, (Each, Let))
-        term = named
+        term = canonical(answer)
+        assert isinstance(term, (Each, Let))
         stem = "first:" if self.strategy == "first-order" else ""
         if self.maps.rules >= 2 and any(map(_differs, subterms(term))):
             stem += "2:"  # whose maps are not those of earlier rules
@@ -286,6 +291,17 @@ def _differs(term: Term) -> bool:
         case Answer("window", (_, windows, *_)):
             return any(w.exact for w in windows)
     return is_scalar_subquery(term)
+
+
+class Names(Materializer):
+    """Maps by name alone: what terms would be kept as, and whether they can be, with nothing kept."""
+
+    def keep(self, term: Term, lookup: Sequence[int], **how: Any) -> Map:
+        for _, m in summands(normalize(term)):
+            checked(m)
+        given = {"route": None, "kind": "change", "order": (), "extra": (), "note": "", **how}
+        given.pop("level", None)
+        return map_of(term, lookup, known=self.relations, **given)
 
 
 def _recomputed(name: str, term: Term, row: RecordType) -> Map:

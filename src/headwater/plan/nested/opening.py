@@ -6,7 +6,7 @@ stands, and every map that is looked up at a key is a comprehension with an equa
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
@@ -65,6 +65,8 @@ from headwater.rules.rewrite import rewrite
 from headwater.rules.rows import cells
 from headwater.rules.simplify import SIMPLIFY
 
+COMPARING = ("=", "<=>", "nullif")
+
 # --- inputs -------------------------------------------------------------------------------------------------------
 
 
@@ -96,6 +98,10 @@ def retyped(term: Term, by: Mapping[Rel, Term]) -> Term:
         case Call(scalars.OR_EMPTY, (array,)):
             array = retyped(array, by)
             return Call(scalars.OR_EMPTY, (array,), type_of(array))
+        case Call(function, args) if function in COMPARING:
+            made = [retyped(a, by) for a in args]
+            arrays = any(has_box(type_of(a)) for a in made)  # beside a bag that is built, a cell
+            return rebuild(term, _alike(made) if arrays else tuple(made))
         case _:
             return rebuild(term, tuple(retyped(c, by) for c in children(term)))
 
@@ -177,6 +183,18 @@ def _as_type(term: Term, t: Any) -> Term:
             there = Call("is_not_null", (term,))
             return Call("case", (there, Box(bag), Const(None, t)))
     return term
+
+
+def compares_cells(term: Term) -> bool:
+    """Whether an array that is a cell was made a bag only to be compared with a bag that is built."""
+    for t in subterms(term):
+        if isinstance(t, Call) and t.function in COMPARING:
+            for a in t.args:
+                match a:
+                    case Call("case", (Call("is_not_null", (cell,)), Box(For(_, Unbox(same))), _)):
+                        if cell == same and isinstance(type_of(cell), ListType):
+                            return True
+    return False
 
 
 def _renamed(body: Term, by: dict[Var, Var]) -> Term:
@@ -352,8 +370,8 @@ ANY_ORDER_IN_SPARK = {
 """Functions of arrays whose value does not depend on the order of the elements."""
 
 
-def without_order(term: Term) -> None:
-    """Raises where the order of an array matters that is kept as rows of its own: they have none."""
+def without_order(term: Term, inner: Collection[str]) -> None:
+    """Raises where the order of an array matters that is kept as rows of its own: relations of inner rows have none."""
     for t in subterms(term):
         if not isinstance(t, Call) or t.function in ANY_ORDER:
             continue
@@ -363,9 +381,8 @@ def without_order(term: Term) -> None:
             and name.partition("(")[0].lower() in ANY_ORDER_IN_SPARK
         ):
             continue
-        rows = [
-            r.name for a in t.args if has_box(type_of(a)) for r in relations(a) if "." in r.name
-        ]
+        boxed = [a for a in t.args if has_box(type_of(a))]
+        rows = [r.name for a in boxed for r in relations(a) if r.name in inner]
         if rows:
             raise NotIncremental(
                 "ARRAY_ORDER",

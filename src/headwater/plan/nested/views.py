@@ -15,20 +15,19 @@ from headwater.calculus.shapes import Bags, Cell, Row, Shape, inner_bags
 from headwater.calculus.terms import Call, Const, Field, For, Pred, Record, Sng, Term, Times, Var
 from headwater.calculus.types import BIGINT, Boxed, KeyType, MapType, RecordType
 from headwater.errors import QueryError
-from headwater.plan.answers import summed
-from headwater.plan.equal_maps import canonical
 from headwater.plan.maps import ONE
-from headwater.plan.nested.parts import FlatPart, parts_of
+from headwater.plan.nested.form import Form
+from headwater.plan.nested.parts import FlatPart
+from headwater.plan.passes import OF_QUERY, but, name_unions
 from headwater.plan.program import Map, Part
 
 if TYPE_CHECKING:
     from headwater.plan.compiler import Compiler
 
 
-def nested_parts(compiler: Compiler, name: str, term: Term, key: Sequence[str]) -> tuple[Part, ...]:
+def nested_parts(compiler: Compiler, name: str, form: Form, key: Sequence[str]) -> tuple[Part, ...]:
     """The parts of a nested view, kept; top rows are looked up by the columns `key`."""
-    flat = parts_of(term)
-    t = type_of(term)
+    flat, t = form.parts, type_of(form.term)
     assert isinstance(t, MapType)
     types: dict[int, KeyType] = {0: t.key}
     made: list[Part] = []
@@ -59,8 +58,8 @@ def nested_parts(compiler: Compiler, name: str, term: Term, key: Sequence[str]) 
 
 
 def _kept(compiler: Compiler, term: Term, lookup: Sequence[int], note: str) -> Map:
-    linear = compiler.subqueries.cut(compiler.checked(canonical(term)))
-    rows = summed(compiler.monomials(linear), type_of(linear))
+    # Unions stay as they are: parts have been kept so, and the names of their maps say it.
+    rows = compiler.rows(compiler.run(but(OF_QUERY, name_unions), term, note), note)
     return compiler.maps.keep(rows, lookup, strategy=compiler.strategy, note=note)
 
 

@@ -45,6 +45,7 @@ from headwater.calculus.terms import (
 )
 from headwater.calculus.types import (
     INT,
+    ListType,
     MapType,
     ProductType,
     RecordType,
@@ -244,7 +245,7 @@ class Subqueries:
     ) -> tuple[Var, Term, dict[Term, Term]]:
         """single(q) = one_row(sum(q), min(q)), over the pair of q and its count; it is checked where it is used."""
         x = Var(self.fresh("x"), type_of(source).key)
-        if has_box(x.type):
+        if has_box(x.type) or isinstance(x.type, ListType):  # there is no least of several arrays
             raise NotIncremental(
                 "SUBQUERY",
                 "a scalar subquery gives an array of another row",
