@@ -26,7 +26,8 @@ from headwater.calculus.terms import (
 )
 from headwater.calculus.types import DOUBLE, FLOAT, RecordType
 from headwater.plan.failures import raises
-from headwater.plan.subqueries.keyed import LIVE, MARK, ONE, calls_of
+from headwater.plan.subqueries.asked import AskedRows, calls_of
+from headwater.plan.subqueries.keyed import LIVE, ONE
 from headwater.rules.equalities import Equality, equality
 from headwater.rules.monomial import Monomial
 
@@ -101,7 +102,7 @@ def _is_plain(f: Term) -> bool:
 
 
 def _is_relation(source: Term) -> bool:
-    return isinstance(source, Rel) and not source.name.startswith(MARK)
+    return isinstance(source, Rel) and not isinstance(source, AskedRows)
 
 
 def _same_value(f: Term) -> Equality | None:
