@@ -139,6 +139,31 @@ def hidden_imports(module: str, text: str) -> Iterator[str]:
                     yield f"{node.lineno}: an import inside `{function.name}` without its reason"
 
 
+SPELLING = {"startswith", "endswith", "removeprefix", "removesuffix", "rsplit"}
+SPELT = {
+    "SPARK_TEXT",  # a call with text for Spark is named by it, which is its notation
+    'f".{mark}"',  # an array's relation is called after it in terms that are on disk
+    '(" AS double))", " AS float))")',  # text of Spark, which is no name
+    '"array"',
+}
+
+
+def read_from_names(module: str, text: str) -> Iterator[str]:
+    """A fact that is read from how a name is spelt: what is known of a relation, map or call is a field of it."""
+    if not module.startswith(("headwater.plan", "headwater.rules")):
+        return
+    for found in ast.walk(ast.parse(text)):
+        match found:
+            case ast.Call(func=ast.Attribute(attr=attr), args=args) if attr in SPELLING:
+                said = ", ".join(ast.unparse(a) for a in args).replace("'", '"')
+                if said not in SPELT:
+                    yield f"{found.lineno}: {attr}({said}) reads a fact from a name"
+            case ast.Call(
+                func=ast.Name(id="int"), args=[ast.Subscript(slice=ast.Slice(), value=value)]
+            ):
+                yield f"{found.lineno}: a number is read back from the name `{ast.unparse(value)}`"
+
+
 def too_long(module: str, text: str) -> Iterator[str]:
     """A file that has grown past one idea."""
     lines = len(text.splitlines())
@@ -157,7 +182,13 @@ def machine_names(_: str, text: str) -> Iterator[str]:
 
 
 Rule = Callable[[str, str], Iterator[str]]
-RULES: tuple[Rule, ...] = (against_arrows, without_docstring, hidden_imports, too_long)
+RULES: tuple[Rule, ...] = (
+    against_arrows,
+    without_docstring,
+    hidden_imports,
+    read_from_names,
+    too_long,
+)
 
 
 def tracked() -> list[Path]:
@@ -228,6 +259,8 @@ BROKEN = [
     (without_docstring, "headwater.x", '"""x"""'),
     (hidden_imports, "headwater.x", "def f():\n    import re"),
     (hidden_imports, "headwater.x", "def f():\n    import re  # noqa: F401"),
+    (read_from_names, "headwater.plan.x", "a = name.startswith('subquery:')"),
+    (read_from_names, "headwater.rules.x", "a = int(column[1:])"),
     (too_long, "headwater.x", "\n" * (MAX_LINES + 1)),
     (machine_names, "", "open('" + "/home" + "/me/x.csv')"),
     (machine_names, "", "see https:" + "//registry.internal/simple"),
@@ -246,6 +279,8 @@ KEPT = [
     (against_arrows, "headwater.api.database", "from headwater.io.sources import Source"),
     (without_docstring, "headwater.x", DOC),
     (hidden_imports, "headwater.x", "def f():\n    import re  # only the slow path needs it"),
+    (read_from_names, "headwater.plan.x", "a = call.function.startswith(SPARK_TEXT)"),
+    (read_from_names, "headwater.language.x", "a = text.startswith('select')"),
     (too_long, "headwater.x", "\n" * MAX_LINES),
     (machine_names, "", "#!/usr" + "/bin/env bash\ncat data/x.csv > /dev/null; py4j==0.10.9.9"),
 ]

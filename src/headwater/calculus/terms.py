@@ -9,7 +9,7 @@ Sums and products are n-ary, so the depth of a term is the depth of the query.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, TypeAlias, dataclass_transform
 
 from headwater.calculus.types import KeyType, RingType, Type
@@ -370,8 +370,10 @@ def rebuild(term: Term, new: tuple[Term, ...]) -> Term:
             return Record(tuple((n, t) for (n, _), t in zip(parts, new, strict=True)))
         case Field(_, name):
             return Field(new[0], name)
-        case Call(function, _, returns):
+        case Call(function, _, returns) if type(term) is Call:
             return Call(function, new, returns)
+        case Call():  # a kind of call stays of its kind
+            return replace(term, args=new)
         case Label(index, _):
             return Label(index, new)
         case Add():

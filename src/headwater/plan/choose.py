@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from math import inf, prod
 from typing import Protocol
 
-from headwater.calculus.terms import Call, Field, Pred, Rel, Sng, Term, Var, subterms, variables
+from headwater.calculus.terms import Field, Rel, Sng, Term, Var, subterms, variables
 from headwater.plan.maps import term_of
 from headwater.plan.program import Lookup, Map, Program, Statement
 from headwater.rules.monomial import Monomial, summands
@@ -98,13 +98,6 @@ def _found(data: Data, m: Map, of: Monomial) -> float | None:
     tied: dict[Var, set[str]] = {v: set() for v in names}
     for column in m.lookup:
         _tie(tied, terms[column])
-    equalities = [
-        f.condition.args
-        for f in of.factors
-        if isinstance(f, Pred)
-        and isinstance(f.condition, Call)
-        and f.condition.function in ("=", "<=>")
-    ]
     found, waiting = 1.0, list(names)
     while waiting:
         v = next((v for v in waiting if tied[v]), waiting[0])
@@ -113,7 +106,7 @@ def _found(data: Data, m: Map, of: Monomial) -> float | None:
         if rows is None or keys is None:
             return None
         found *= rows / keys
-        for a, b in equalities:
+        for a, b in of.equalities():
             for mine, other in ((a, b), (b, a)):
                 if variables(mine) == {v}:
                     _tie(tied, other)

@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from headwater.calculus.terms import Call, Const, Pred, Term, Var, variables
+from headwater.calculus.terms import Call, Const, Pred, Term, Var
 from headwater.calculus.types import BOOLEAN
+from headwater.rules.equalities import equality
 from headwater.rules.monomial import Monomial, Signed
 
 MOST = 4
@@ -50,10 +51,10 @@ def _cases(args: tuple[Term, ...]) -> list[tuple[Term, ...]]:
 
 def _tied(condition: Term, bound: set[Var]) -> frozenset[Var]:
     """The rows that a condition ties by an equality; none if it does not."""
+    found = equality(condition)
+    if found is not None:
+        return found.ties(bound)
     match condition:
-        case Call("=" | "<=>", (a, b)):
-            left, right = variables(a) & bound, variables(b) & bound
-            return left | right if left and right and not left & right else frozenset()
         case Call("and", args):
             return next((t for c in args if (t := _tied(c, bound))), frozenset())
     return frozenset()

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping
 
 from headwater.calculus.notation.text import show
 from headwater.calculus.terms import (
-    Call,
     For,
     Pred,
     Rel,
@@ -25,6 +24,7 @@ from headwater.calculus.terms import (
     substitute,
     variables,
 )
+from headwater.rules.equalities import equality
 from headwater.rules.monomial import Monomial
 
 
@@ -76,10 +76,11 @@ def in_order(atoms: Iterable[tuple[Var, Term]]) -> list[tuple[Var, Term]]:
 
 def oriented(factor: Term) -> Term:
     """[a = b] with its sides in the order of their text: the other way round it is the same."""
-    match factor:
-        case Pred(Call("=" | "<=>" as op, (a, b), returns)) if show(b) < show(a):
-            return Pred(Call(op, (b, a), returns))
-    return factor
+    found = equality(factor) if isinstance(factor, Pred) else None
+    if found is None or show(found.left) <= show(found.right):
+        return factor
+    assert isinstance(factor, Pred)
+    return Pred(rebuild(factor.condition, found.sides[::-1]))
 
 
 def once(factors: Iterable[Term]) -> list[Term]:

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from headwater.calculus.check import type_of
-from headwater.calculus.scalars import common_type
 from headwater.calculus.terms import (
     Call,
     Const,
@@ -42,6 +41,7 @@ from headwater.calculus.types import (
 from headwater.errors import NotIncremental
 from headwater.plan.program import Bind, Expand, Filter, Step
 from headwater.plan.scalar import scalar
+from headwater.rules.equalities import equality, match_of
 
 
 @dataclass(frozen=True)
@@ -185,27 +185,8 @@ def value_or_zero(value: Term, whole: Base = BIGINT) -> Term:
 
 def links_of(filters: Iterable[Term], block: set[Var], known: set[Var]) -> dict[Term, Link]:
     """The equalities among filters that tie a block to what is known, both sides in one type."""
-    found: dict[Term, Link] = {}
-    for f in filters:
-        match f:
-            case Call("=" | "<=>" as op, (a, b)):
-                for inner, outer in ((a, b), (b, a)):
-                    if _only(inner, block) and _only(outer, known):
-                        t = common_type(type_of(inner), type_of(outer))
-                        if t is not None and is_key(t):
-                            found[f] = Link(as_type(inner, t), as_type(outer, t), op == "<=>")
-                            break
-    return found
-
-
-def _only(term: Term, some: set[Var]) -> bool:
-    reads = variables(term)
-    return bool(reads) and reads <= some
-
-
-def as_type(term: Term, t: KeyType) -> Term:
-    """The term in a type."""
-    return term if type_of(term) == t else Call("cast", (term,), t)
+    found = ((f, match_of(f, block, known)) for f in filters)
+    return {f: Link(*m) for f, m in found if m is not None}
 
 
 def parts_of(term: Term, block: set[Var]) -> list[Term]:
@@ -223,8 +204,9 @@ def connected(atoms: Sequence[Var], filters: Iterable[Term]) -> list[list[Var]]:
     """The atoms in blocks that equalities hold together."""
     group: dict[Var, int] = {v: i for i, v in enumerate(atoms)}
     for f in filters:
-        if isinstance(f, Call) and f.function in ("=", "<=>"):
-            sides = [variables(a) & group.keys() for a in f.args]
+        found = equality(f)
+        if found is not None:
+            sides = [variables(a) & group.keys() for a in found.sides]
             if all(sides):
                 met = {group[v] for side in sides for v in side}
                 for v, g in group.items():

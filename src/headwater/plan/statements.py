@@ -315,8 +315,8 @@ class Materializer:
             tuple(map(tuple, absorbed)),
         )
         strategy = "recursive" if len(atoms) > 1 else "either"
-        names = [part.keys[i] for i in by_inner]
-        places = [int(n[1:]) for n in names]
+        keys = list(part.keys)
+        places = [keys.index(i) for i in by_inner]
         changes: tuple[Statement, ...] = ()
         if version == "change":
             into = map_of(part.term, places, None, "change", (), (), "", "change", self.relations)

@@ -7,12 +7,12 @@ Every term in normal form is a sum of these, each with its sign; the plan of a q
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from headwater.calculus.check import type_of
 from headwater.calculus.terms import (
     Add,
-    Call,
     For,
     Neg,
     Num,
@@ -24,9 +24,9 @@ from headwater.calculus.terms import (
     Var,
     Zero,
     fresh,
-    variables,
 )
 from headwater.calculus.types import INT, Type, is_key
+from headwater.rules.equalities import Equality, equality
 
 
 @dataclass(frozen=True)
@@ -46,22 +46,17 @@ class Monomial:
 
     def equalities(self) -> list[tuple[Term, Term]]:
         """The two sides of each filter that is an equality."""
-        return [
-            (f.condition.args[0], f.condition.args[1])
-            for f in self.factors
-            if isinstance(f, Pred)
-            and isinstance(f.condition, Call)
-            and f.condition.function in ("=", "<=>")
-        ]
+        return [e.sides for e in self._equalities()]
 
     def joins(self) -> list[tuple[Term, Term]]:
         """The equalities between columns of different atoms."""
         bound = {v for v, _ in self.atoms}
+        return [e.sides for e in self._equalities() if e.ties(bound)]
 
-        def of(t: Term) -> set[Var]:
-            return set(variables(t)) & bound
-
-        return [(a, b) for a, b in self.equalities() if of(a) and of(b) and not of(a) & of(b)]
+    def _equalities(self) -> Iterator[Equality]:
+        for f in self.factors:
+            if isinstance(f, Pred) and (found := equality(f)) is not None:
+                yield found
 
 
 Signed = list[tuple[int, Monomial]]

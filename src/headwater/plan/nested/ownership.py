@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from headwater.calculus.terms import (
-    Call,
     Field,
     Pred,
     Rel,
@@ -21,6 +20,7 @@ from headwater.calculus.terms import (
     replaced,
     variables,
 )
+from headwater.rules.equalities import Equality, equality
 from headwater.rules.monomial import Monomial
 
 
@@ -52,8 +52,8 @@ def without_owners(m: Monomial, owned: Owned) -> Monomial:
 def _without(m: Monomial, x: Var, y: Var, owner: Owner) -> Monomial | None:
     """The monomial without the owner x of y; None if they are not joined by the whole key, or more of x is read."""
     same: dict[Term, Term] = {Field(x, k): Field(y, n) for n, k in owner.key}
-    joined = [f for f in m.factors if _equates(f, same)]
-    if {a for f in joined for a in same if _has(f, a)} != set(same):
+    joined = {f: e for f in m.factors if (e := _equates(f, same)) is not None}
+    if {a for e in joined.values() for a in e.sides if a in same} != set(same):
         return None
     atoms = tuple((v, replaced(s, same)) for v, s in m.atoms if v != x)
     factors = tuple(replaced(f, same) for f in m.factors if f not in joined)
@@ -62,14 +62,10 @@ def _without(m: Monomial, x: Var, y: Var, owner: Owner) -> Monomial | None:
     return None if any(x in variables(t) for t in left) else Monomial(atoms, factors, output)
 
 
-def _equates(factor: Term, same: Mapping[Term, Term]) -> bool:
-    """Whether it joins a column of the owner's key with that of the inner row; a key is never NULL."""
-    match factor:
-        case Pred(Call("=" | "<=>", (a, b))):
-            return same.get(a) == b or same.get(b) == a
-    return False
-
-
-def _has(factor: Term, column: Term) -> bool:
-    assert isinstance(factor, Pred) and isinstance(factor.condition, Call)
-    return column in factor.condition.args
+def _equates(factor: Term, same: Mapping[Term, Term]) -> Equality | None:
+    """A filter that joins a column of the owner's key with that of the inner row; a key is never NULL."""
+    found = equality(factor) if isinstance(factor, Pred) else None
+    if found is None:
+        return None
+    a, b = found.sides
+    return found if same.get(a) == b or same.get(b) == a else None

@@ -43,7 +43,6 @@ from headwater.calculus.terms import (
     apart,
     children,
     rebuild,
-    relations,
     substitute,
     subterms,
     variables,
@@ -62,15 +61,14 @@ from headwater.calculus.types import (
 from headwater.errors import NotShreddable
 from headwater.plan.nested.opening import LOOKED_UP, opened
 from headwater.plan.nested.shred import Context, Entries, Fields, Inner, shred
+from headwater.plan.subqueries.asked import asks
 from headwater.plan.subqueries.cut import Subqueries
 from headwater.plan.subqueries.keyed import (
     LIVE,
-    MARK,
     ONE,
     Keyed,
     as_fields,
     by_equalities,
-    calls_of,
     columns_of,
     key_of,
     only_reads,
@@ -378,8 +376,7 @@ def by_key(term: Term, outer: set[Var]) -> Keyed | None:
 
 def _unknown(m: Monomial) -> bool:
     """Whether something is left that only the rows outside can say."""
-    whole = m.build(m.output)
-    return any(r.name.startswith(MARK) for r in relations(whole)) or any(calls_of(whole))
+    return asks(m.build(m.output))
 
 
 def _by_group(sign: int, term: Each, outer: set[Var]) -> Keyed | None:

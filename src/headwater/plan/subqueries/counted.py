@@ -14,7 +14,7 @@ reads nothing of an order but its customer: A has each customer without returns,
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from headwater.calculus.check import type_of
@@ -31,7 +31,9 @@ from headwater.calculus.terms import (
 )
 from headwater.calculus.types import DOUBLE, FLOAT, RecordType
 from headwater.plan.failures import raises
-from headwater.plan.subqueries.keyed import LIVE, MARK, ONE, calls_of
+from headwater.plan.subqueries.asked import AskedRows, calls_of
+from headwater.plan.subqueries.keyed import LIVE, ONE
+from headwater.rules.equalities import Equality, equality
 from headwater.rules.monomial import Monomial
 
 
@@ -58,43 +60,54 @@ def only_counted(m: Monomial, keys: Sequence[Term]) -> Split | None:
     plain = [f for f in m.factors if _is_plain(f)]
     classes = _classes(plain, keys)
     equal = {t: i for i, c in enumerate(classes) for t in c}
-    fixed = [f for f in plain if _equality(f) and all(t in equal for t in _sides(f))]
-    # 2. Rows are needed if something else of them is read: in the output, in a subquery, or to have the elements of an
-    #    array. Rows that are tied to needed ones, by another filter or by a key over both, are needed, too.
-    own = frozenset(v for v, _ in m.atoms)
-    elsewhere = [m.output, *(f for f in m.factors if f not in plain)]
-    read = {v for t in elsewhere for v in variables(replaced(t, dict.fromkeys(equal, LIVE)))}
-    read |= {v for v, source in m.atoms if not _is_relation(source)}
-    joined = [variables(t) for t in (*(f for f in plain if f not in fixed), *keys)]
-    joined += [variables(source) | {v} for v, source in m.atoms]
-    needed = _closure(read & own, joined)
-    free = own - needed  # what is left is only counted
-    if not free:
+    # Equalities between members of the classes are said by the keys themselves, and are no join any more.
+    said = {f: e for f in plain if (e := _same_value(f)) and all(t in equal for t in e.sides)}
+    needed = _needed(m, [f for f in plain if f not in said], keys, equal)
+    free = frozenset(v for v, _ in m.atoms) - needed
+    found = _keys_inside(classes, free, list(said.values())) if free else None
+    if found is None:
         return None
-    # 3. The rows that are counted must say every key by themselves. Their own columns of one class are compared with
-    #    each other here, as their equalities are among those that were left out; `=` among them leaves NULLs out.
+    chosen, guards = found
+    mine = [f for f in plain if f not in said and variables(f) and variables(f) <= free]
+    # Rows that join with nothing do not fail; counted by themselves they would.
+    if needed and any(raises(t) for t in (*mine, *chosen)):
+        return None
+    counted = Monomial(tuple(a for a in m.atoms if a[0] in free), (*mine, *guards), ONE)
+    others = tuple(a for a in m.atoms if a[0] not in free)
+    left = tuple(f for f in m.factors if f not in said and f not in mine)
+    return Split(counted, chosen, Monomial(others, left, m.output), equal)
+
+
+def _needed(
+    m: Monomial, joining: Sequence[Term], keys: Sequence[Term], equal: Mapping[Term, int]
+) -> set[Var]:
+    """The rows that are more than counted: what is shown or asked besides the keys, and all that is joined with those."""
+    own = {v for v, _ in m.atoms}
+    shown = [m.output, *(f for f in m.factors if not _is_plain(f))]
+    # A member of a class is read as its key, which is still there when the row is not.
+    read = {v for t in shown for v in variables(replaced(t, dict.fromkeys(equal, LIVE)))}
+    read |= {v for v, source in m.atoms if not _is_relation(source)}
+    joined = [variables(t) for t in (*joining, *keys)]
+    joined += [variables(source) | {v} for v, source in m.atoms]
+    return _closure(read & own, joined)
+
+
+def _keys_inside(
+    classes: Sequence[Sequence[Term]], free: frozenset[Var], said: Sequence[Equality]
+) -> tuple[list[Term], list[Term]] | None:
+    """A column of the counted rows for each key, and that its class is equal to it; None if a class has none."""
     chosen: list[Term] = []
     guards: list[Term] = []
     for same in classes:
         inside = [t for t in same if variables(t) <= free]
         if not inside:
             return None
-        first = inside[0]
+        first, *others = inside
         chosen.append(first)
-        guards += [Pred(Call("<=>", (first, t))) for t in inside[1:]]
-        if any(_equality(f) == "=" and _sides(f)[0] in same for f in fixed):
+        guards += [Pred(Call("<=>", (first, t))) for t in others]
+        if any(e.left in same and not e.null_safe for e in said):  # NULL = NULL is not true
             guards.append(Pred(Call("is_not_null", (first,))))
-    mine = [f for f in plain if f not in fixed and variables(f) and variables(f) <= free]
-    # 4. Counted rows are evaluated whether or not the rest has rows to join with. In the query a row that joins with
-    #    nothing does not fail, so what may fail is not evaluated here.
-    failing = [t for t in (*mine, *chosen) if raises(t)]
-    if needed and failing:
-        return None
-    left = tuple(f for f in m.factors if f not in fixed and f not in mine)
-    counted = tuple(a for a in m.atoms if a[0] in free)
-    others = tuple(a for a in m.atoms if a[0] not in free)
-    rest = Monomial(others, left, m.output)
-    return Split(Monomial(counted, (*mine, *guards), ONE), chosen, rest, equal)
+    return chosen, guards
 
 
 def _is_plain(f: Term) -> bool:
@@ -103,38 +116,29 @@ def _is_plain(f: Term) -> bool:
 
 
 def _is_relation(source: Term) -> bool:
-    """Whether an atom is a relation: neither the elements of an array nor a subquery that is a function of columns."""
-    return isinstance(source, Rel) and not source.name.startswith(MARK)
+    return isinstance(source, Rel) and not isinstance(source, AskedRows)
 
 
-def _equality(f: Term) -> str:
-    """= or <=> between two columns of one type whose equal values are the same value; else nothing.
-
-    0.0 = -0.0, so doubles that are equal may show differently, and one cannot stand for the other.
-    """
-    match f:
-        case Pred(Call("=" | "<=>" as op, (Field() as a, Field() as b))):
-            t = type_of(a)
-            if t == type_of(b) and t not in (DOUBLE, FLOAT) and not isinstance(t, RecordType):
-                return op
-    return ""
-
-
-def _sides(f: Term) -> tuple[Term, Term]:
-    assert isinstance(f, Pred) and isinstance(f.condition, Call)
-    a, b = f.condition.args
-    return a, b
+def _same_value(f: Term) -> Equality | None:
+    """An equality between two columns of one type whose equal values are the same value: 0.0 and -0.0 are not."""
+    found = equality(f)
+    if found is None or not all(isinstance(t, Field) for t in found.sides):
+        return None
+    t = type_of(found.left)
+    exact = t not in (DOUBLE, FLOAT) and not isinstance(t, RecordType)
+    return found if exact and t == type_of(found.right) else None
 
 
 def _classes(plain: Sequence[Term], keys: Sequence[Term]) -> list[list[Term]]:
-    """For each key, the key itself and all columns that are equal to it, directly or by way of others."""
+    """Each key with all columns that are equal to it."""
+    pairs = [e.sides for f in plain if (e := _same_value(f)) is not None]
     out: list[list[Term]] = []
     for key in keys:
         found = [key]
-        for t in found:
-            for f in plain:
-                if _equality(f) and t in _sides(f):
-                    found += [s for s in _sides(f) if s not in found]
+        for t in found:  # grows while it is read
+            for sides in pairs:
+                if t in sides:
+                    found += [s for s in sides if s not in found]
         out.append(found)
     return out
 

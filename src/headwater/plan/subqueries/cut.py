@@ -55,10 +55,10 @@ from headwater.calculus.types import (
 from headwater.errors import NotIncremental
 from headwater.plan.first_rows import limited, numbers_windows
 from headwater.plan.nested.ownership import Owned, without_owners
+from headwater.plan.subqueries.asked import AskedRows, AskedScalar, asked_scalar, calls_of
 from headwater.plan.subqueries.exists import Truth
 from headwater.plan.subqueries.keyed import (
     LIVE,
-    MARK,
     ONE,
     Fields,
     Keyed,
@@ -66,7 +66,6 @@ from headwater.plan.subqueries.keyed import (
     as_fields,
     beside_outer,
     by_equalities,
-    calls_of,
     columns_of,
     is_ready,
     is_row,
@@ -206,7 +205,7 @@ class Subqueries:
         param, columns, (body,) = self._over([term])
         t = type_of(term)
         assert isinstance(param.type, RecordType) and isinstance(t, MapType)
-        return Apply(Rel(self._keep(Subquery(param, body)), MapType(param.type, t)), columns)
+        return Apply(AskedRows(self._keep(Subquery(param, body)), MapType(param.type, t)), columns)
 
     def _scalar(self, term: Term) -> Term:
         """A scalar over the ring value of a subquery."""
@@ -236,7 +235,7 @@ class Subqueries:
         name = self._keep(Subquery(param, body, v, tuple(shown)))
         args = tuple(t for _, t in columns.fields)
         calls: dict[Term, Term] = {
-            t: Call(f"{name}.{i}", args, type_of(t)) for i, t in enumerate(values)
+            t: asked_scalar(name, i, args, type_of(t)) for i, t in enumerate(values)
         }
         return {s: replaced(o, calls) for s, o in over.items()}
 
@@ -270,8 +269,9 @@ class Subqueries:
         return param, columns, [tidy(substitute(t, by)) for t in terms]
 
     def _keep(self, s: Subquery) -> str:
-        self.known[f"{MARK}{len(self.known)}"] = s
-        return f"{MARK}{len(self.known) - 1}"
+        name = f"subquery:{len(self.known)}"
+        self.known[name] = s
+        return name
 
     # --- one subquery less ------------------------------------------------------------------------------------
 
@@ -372,13 +372,14 @@ class Subqueries:
             substitute(m.output, {var: row}),
         )
 
-    def _with_scalars(self, m: Monomial, call: Call) -> Monomial:
+    def _with_scalars(self, m: Monomial, call: AskedScalar) -> Monomial:
         """f(t(x)) = for p in T collect [p.key = e(x)] · f(p.t)."""
-        name, _ = call.function.rsplit(".", 1)
-        s = self.known[name]
+        s = self.known[call.subquery]
         argument = Record(tuple((f"_{i + 1}", a) for i, a in enumerate(call.args)))
         answers, keys = self._answers(s, m, argument)
-        calls = [Call(f"{name}.{i}", call.args, type_of(t)) for i, t in enumerate(s.shown)]
+        calls = [
+            asked_scalar(call.subquery, i, call.args, type_of(t)) for i, t in enumerate(s.shown)
+        ]
         there = self._there(m, answers, keys, calls) if self.shares else None
         p = there or Var(self.fresh("p"), type_of(answers).key)
         fields: dict[Term, Term] = {c: Field(p, f"v{i}") for i, c in enumerate(calls)}

@@ -6,7 +6,7 @@ over rows, keys and columns that they share.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from headwater.calculus.check import type_of
@@ -41,6 +41,7 @@ from headwater.calculus.types import (
     is_key,
 )
 from headwater.plan.failures import raises
+from headwater.plan.subqueries.asked import asks, calls_of
 from headwater.rules.equalities import equated
 from headwater.rules.monomial import Monomial, Signed, monomial, sum_of
 from headwater.rules.rows import cells
@@ -48,8 +49,6 @@ from headwater.rules.rows import cells
 ONE, NONE = Num(1, INT), Num(0, INT)
 TRUE, FALSE = Const(True, BOOLEAN), Const(False, BOOLEAN)
 LIVE = Const(0, BIGINT)
-MARK = "subquery:"
-"""How the names of subqueries begin that stand for a function of outer columns."""
 
 Fields = tuple[tuple[str, Term], ...]
 Named = Callable[[Term], Term]
@@ -148,8 +147,7 @@ def _without_subqueries(m: Monomial) -> tuple[tuple[Var, Term], ...]:
     """
     dropped: set[Var] = set()
     for v, source in m.atoms:
-        subquery = any(r.name.startswith(MARK) for r in relations(source)) or any(calls_of(source))
-        if subquery or variables(source) & dropped:
+        if asks(source) or variables(source) & dropped:
             dropped.add(v)
     return tuple(a for a in m.atoms if a[0] not in dropped)
 
@@ -300,15 +298,6 @@ def as_fields(read: Sequence[Term], row: Var, stem: str = "_", start: int = 1) -
             assert isinstance(c, Var), c
             out[c] = new
     return out | {x: Record(tuple(fields)) for x, fields in by.items()}
-
-
-def calls_of(term: Term) -> Iterator[Call]:
-    """The calls of scalar subqueries in a term; those inside of ¬ are left out, as they belong to the subquery there."""
-    if isinstance(term, Call) and term.function.startswith(MARK):
-        yield term
-    elif not isinstance(term, Not):
-        for c in children(term):
-            yield from calls_of(c)
 
 
 def plain_rows(m: Monomial) -> set[Var]:
