@@ -21,7 +21,7 @@ demo: setup java  ## orders arrive day by day and two views stay fresh; about a 
 	@rm -rf build/demo
 	@.venv/bin/headwater demo --dir build/demo
 
-test: setup java  ## lint, types, and all but the slow tests
+test: setup java  ## lint, types, and all but the slow tests, side by side
 	@tools/test.sh
 
 test-all: setup java  ## the same with the slow tests
