@@ -792,7 +792,7 @@ def assert_lawful(sent: Sent, path: Path, seed: int) -> Uses:
     return uses
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(2 * len(WAYS)))
 def test_a_directory_that_was_changed_gives_what_is_right_or_an_error_of_ours(
     sent: Sent, tmp_path: Path, seed: int
 ) -> None:
@@ -800,7 +800,7 @@ def test_a_directory_that_was_changed_gives_what_is_right_or_an_error_of_ours(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(60, 560))
+@pytest.mark.parametrize("seed", range(2 * len(WAYS), 560))
 def test_a_directory_that_was_changed_in_more_ways(sent: Sent, tmp_path: Path, seed: int) -> None:
     assert_lawful(sent, tmp_path / "db", seed)
 

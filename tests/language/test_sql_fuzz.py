@@ -42,6 +42,8 @@ ordinary = settings(
     max_examples=FEW,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
+fewer = settings(ordinary, max_examples=FEW // 3)
+"""For the law that takes as long as all others together."""
 REFUSALS = (duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException)
 CONNECTION = duckdb.connect(":memory:", config={"threads": 1})
 
@@ -121,7 +123,7 @@ def test_answer(drawn_case: Case) -> None:
         read.same("normal form", interpret(normal, values), found)
 
 
-@ordinary
+@fewer
 @given(drawn(case))
 def test_delta(drawn_case: Case) -> None:
     """q[R + ΔR] = q[R] + delta(q)[R, ΔR], of the query and of its normal form."""

@@ -105,7 +105,10 @@ def cells(ddl: str, draw: random.Random) -> tuple[Any, ...]:
     return tuple(draw.choice((None, 0, 1, 1, 2)) for _ in ddl.split(","))
 
 
-@pytest.mark.parametrize("strategy", ["auto", "recursive", "first-order"])
+@pytest.mark.parametrize(
+    "strategy",
+    [pytest.param("auto", marks=pytest.mark.slow), "recursive", "first-order"],  # it is one of them
+)
 @pytest.mark.parametrize("name", RIGHT)
 def test_large_queries_through_changes(tmp_path: Path, name: str, strategy: str) -> None:
     """Random rows come and go, in several tables at once, and the answer is DuckDB's after each change."""
