@@ -175,7 +175,7 @@ def compared(spark: Any, listed: str, drawn: list[tuple[Any, ...]], zone: str) -
             wrong.append(f"{ours}: {left:.3f} of the rows are left to Spark")
         if zone == "UTC":
             zeros = str(s.type) in ("double", "float")  # of which the calculus has one
-            meant = [interpreted(term, row, s.type) for row in drawn[:300]]
+            meant = [interpreted(term, row, s.type) for row in drawn[:150]]
             other = [
                 (drawn[j], m, b)
                 for j, (m, a, b) in enumerate(zip(meant, here, there, strict=False))
@@ -194,7 +194,7 @@ def compared(spark: Any, listed: str, drawn: list[tuple[Any, ...]], zone: str) -
 
 
 def test_equal_to_spark() -> None:
-    wrong = compared(session(), EXPRESSIONS, rows(2000), "UTC")
+    wrong = compared(session(), EXPRESSIONS, rows(1000), "UTC")
     assert not wrong, "\n".join(wrong)
 
 
@@ -206,7 +206,7 @@ def in_zone(zone: str) -> Any:
 
 @pytest.mark.parametrize("zone", ZONES)
 def test_equal_to_spark_in_a_zone(zone: str) -> None:
-    drawn = rows(1000, 2, ts=times_around(zone), tn=times_around(zone))
+    drawn = rows(500, 2, ts=times_around(zone), tn=times_around(zone))
     wrong = compared(in_zone(zone), IN_A_ZONE, drawn, zone)
     assert not wrong, "\n".join(wrong)
 

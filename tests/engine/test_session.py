@@ -174,6 +174,7 @@ def test_the_users_session_is_left_alone(tmp_path: Path) -> None:
             "s"
         )  # a name that we use too
         before = dict(spark.conf.getAll)
+        tables = {t.name for t in spark.catalog.listTables()}  # other tests have left some
         active = SparkSession.getActiveSession()
         for execution in ("driver", "spark"):
             with hw.open(tmp_path / execution, spark) as db:
@@ -203,7 +204,7 @@ def test_the_users_session_is_left_alone(tmp_path: Path) -> None:
             assert dict(spark.conf.getAll) == before
             assert SparkSession.getActiveSession() is active is spark
             assert spark.table("s").columns == ["a"]
-            assert {t.name for t in spark.catalog.listTables()} == {"s"}
+            assert {t.name for t in spark.catalog.listTables()} == tables
         spark.catalog.dropTempView("s")
 
 
