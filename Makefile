@@ -21,14 +21,14 @@ demo: setup java  ## orders arrive day by day and two views stay fresh; about a 
 	@rm -rf build/demo
 	@.venv/bin/headwater demo --dir build/demo
 
-test: setup java  ## lint, types, and all but the slow tests
+test: setup java  ## lint, types, and all but the slow tests, side by side
 	@tools/test.sh
 
 test-all: setup java  ## the same with the slow tests
 	@tools/test.sh all
 
-sql-report: setup java  ## what of SQL is maintained, by clause; PART=a family of tests/retail
-	@PYTHONPATH=src:tests $(PY) tools/sql_report.py $(PART)
+sql-report: setup java  ## what of SQL is maintained, by clause; PART=a family of tests/data/retail
+	@PYTHONPATH=src:tests/oracles:tests/data $(PY) tools/sql_report.py $(PART)
 
 fuzz: setup  ## property tests until one fails, or with FUZZ_EXAMPLES=n once; PART=views or nested for those of views
 	@tools/fuzz.sh $(PART)
@@ -50,7 +50,7 @@ format: setup  ## format the code and sort the imports
 	@$(PY) -m ruff format --quiet .
 
 golden: setup  ## rewrite the golden files; read the diff
-	@$(PY) -m pytest tests/test_golden.py --golden
+	@$(PY) -m pytest tests/rules/test_golden.py tests/plan/test_failures.py tests/plan/test_golden_plans.py --golden
 
 docs: setup  ## build the API reference from the docstrings into build/docs
 	@$(PY) -W "ignore:Error parsing type annotation" -m pdoc --output-directory build/docs headwater

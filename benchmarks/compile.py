@@ -1,6 +1,6 @@
 """Compiling: how long `db.view` takes on empty sources, and opening again, by the shape and the size of a query.
 
-Every shape of `tests/shapes.py` is defined at growing sizes in a database of its own, three times, of which the
+Every shape of `tests/oracles/query_shapes.py` is defined at growing sizes in a database of its own, three times, of which the
 fastest counts. What is asked is a time for each size; how it grows is the ratio of two sizes beside that of their times.
 """
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import mkdtemp
 
-from tests.shapes import SHAPES
+from tests.oracles.query_shapes import SHAPES
 
 import headwater as hw
 from benchmarks.report import Progress, Report, number, timed

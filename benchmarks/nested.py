@@ -21,7 +21,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
-from tests.nested.workload import (
+from tests.data.tpch.data import Change, Stream, generated
+from tests.data.tpch.nested import (
     COLUMNS,
     FROM_NESTED,
     NESTED,
@@ -33,7 +34,6 @@ from tests.nested.workload import (
     tables_of,
     views_of,
 )
-from tests.tpch.data import Change, Stream, generated
 
 import headwater as hw
 from benchmarks.apart import Failed, apart

@@ -30,8 +30,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
-from tests.nested.workload import COLUMNS, NESTED, QUERIES, SCHEMAS, projected, tables_of
-from tests.tpch.data import generated
+from tests.data.tpch.data import generated
+from tests.data.tpch.nested import COLUMNS, NESTED, QUERIES, SCHEMAS, projected, tables_of
 
 import headwater as hw
 from benchmarks import derived

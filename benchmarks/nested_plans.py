@@ -14,7 +14,7 @@ from pathlib import Path
 
 import duckdb
 import pyarrow as pa
-from tests.nested.workload import views_of
+from tests.data.tpch.nested import views_of
 
 
 @dataclass(frozen=True)

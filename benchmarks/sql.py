@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import sqlglot
 from pyspark.sql import SparkSession
 from sqlglot import exp
-from tests.tpch.data import QUERIES, SCHEMAS, STATIC, Stream, generated, query, thousandths
+from tests.data.tpch.data import QUERIES, SCHEMAS, STATIC, Stream, generated, query, thousandths
 
 import headwater as hw
 from benchmarks.apart import Failed, apart

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
-collect_ignore_glob = ["sql/*", "retail/*", "tpch/*"]
+collect_ignore_glob = ["data/*"]
 """What tests read and play; names of files may be the same in different folders."""
 
 # A first example may import modules, and two cores are shared, so time is no measure of an example. The

@@ -224,6 +224,15 @@ def test_every_package_is_a_layer() -> None:
     assert packages <= ARROWS.keys()
 
 
+def test_the_folders_of_the_tests_are_the_layers() -> None:
+    """A reader finds the test of a module where the module is; helpers, data and found failures have a folder each."""
+    tests = sorted((ROOT / "tests").rglob("test_*.py"))
+    folders = {path.parent.name for path in tests if path.parent != ROOT / "tests"}
+    assert folders <= {*ARROWS, "nested", "found", "oracles"}
+    names = [path.name for path in tests]
+    assert sorted(set(names)) == sorted(names), "tests have no packages, so a name is there once"
+
+
 def test_no_file_names_a_machine() -> None:
     files = tracked()
     if not files:

@@ -8,7 +8,7 @@ part=${1:-}
 
 round() {
   if [ -n "$part" ]; then
-    .venv/bin/python -m pytest "tests/test_${part}_fuzz.py" --hypothesis-profile=fuzz
+    .venv/bin/python -m pytest tests/*/"test_${part}_fuzz.py" --hypothesis-profile=fuzz
   else
     .venv/bin/python -m pytest -n "${JOBS:-2}" -m "property and not spark" --hypothesis-profile=fuzz
   fi

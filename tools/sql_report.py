@@ -94,7 +94,7 @@ def failure(query: Query, found: Verdict) -> str:
 def main(arguments: Sequence[str]) -> int:
     """Plays the corpus, a database a family, and prints."""
     parser = argparse.ArgumentParser(description="what of SQL is maintained, by clause")
-    parser.add_argument("family", nargs="*", help="only these files of tests/retail")
+    parser.add_argument("family", nargs="*", help="only these files of tests/data/retail")
     parser.add_argument("--failures", action="store_true", help="each query that is not right")
     given = parser.parse_args(arguments)
     queries = [q for q in read() if not given.family or q.family in given.family]

@@ -1,1 +1,0 @@
-"""The workload of nested queries, as tests and benchmarks share it."""
