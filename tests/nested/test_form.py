@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.calculus.types import RecordType
+from headwater.calculus.terms import Rel
+from headwater.calculus.types import RecordType, bag, has_box
 from headwater.errors import NotIncremental
 from headwater.language.schema import schemas
 from headwater.language.sql import read_sql
 from headwater.plan.compiler import Compiler
 from headwater.plan.nested.form import Form
+from headwater.plan.nested.opening import as_lists
+from headwater.plan.program import Program, Relations
 
 SCHEMAS = schemas("plain(k BIGINT, tags ARRAY<STRING>); c(k BIGINT, name STRING)")
 GROUPED = "(SELECT k, collect_list(name) AS t FROM c GROUP BY k)"
@@ -33,7 +36,9 @@ FORMS = [
 
 def compiled(sql: str) -> Compiler:
     rows = {n: t.key for n, t in SCHEMAS.items() if isinstance(t.key, RecordType)}
-    made = Compiler(rows)
+    inputs = {Rel(n, bag(t)): Rel(n, bag(as_lists(t))) for n, t in rows.items() if has_box(t)}
+    known = Program(relations=Relations(rows, dict.fromkeys(rows, 0)))
+    made = Compiler(known, inputs)
     made.view("v", read_sql(sql, SCHEMAS), "recursive")
     return made
 

@@ -12,12 +12,14 @@ from pathlib import Path
 import pytest
 
 from headwater.calculus.terms import Rel, Term
-from headwater.calculus.types import MapType, RecordType
+from headwater.calculus.types import MapType, RecordType, bag, has_box
 from headwater.errors import NotIncremental
 from headwater.language.sql import read_sql
 from headwater.plan.compiler import Compiler
+from headwater.plan.nested.opening import as_lists
 from headwater.plan.nested.ownership import Owned
 from headwater.plan.nested.sources import owned_by, rows_of, source_parts
+from headwater.plan.program import Program, Relations
 from sql.corpus import Query, read
 from sql.tables import SCHEMAS
 
@@ -44,7 +46,11 @@ def compiler(keyed: bool) -> Compiler:
             owned = owned_by(parts)
         else:
             rows[name] = t.key
-    return Compiler(rows, (), inputs if keyed else None, owned)
+    for name, row in rows.items():
+        if has_box(row) and not keyed:
+            inputs[Rel(name, bag(row))] = Rel(name, bag(as_lists(row)))
+    levels = dict.fromkeys(rows, 0)
+    return Compiler(Program(relations=Relations(rows, levels)), inputs, owned)
 
 
 def names(query: Query) -> Iterator[str]:

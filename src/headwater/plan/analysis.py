@@ -57,13 +57,11 @@ def maps_of(program: Program, view: View, every: bool = False) -> list[Map]:
         m = roots.pop(0)
         if m.name not in found:
             found[m.name] = m
-            kept = program.kept.get(m.name)
-            names = set[str]()
-            if kept is not None and every:
-                names = kept.reads
-            elif kept is not None:
-                names = {n for found in kept.changes.values() for s in found for n in s.reads}
-            roots += [program.maps[n] for n in sorted(names)]
+            if every and m.name in program.kept:
+                roots += [program.maps[n] for n in sorted(program.kept[m.name].reads)]
+            else:
+                reads = [sorted(s.reads) for _, s in changes_of(program, [m])]
+                roots += [program.maps[n] for names in reads for n in names]
     return list(found.values())
 
 

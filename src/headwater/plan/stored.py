@@ -30,7 +30,7 @@ from headwater.plan.scalar import Scalar, from_json, to_json
 
 MAP, STRATUM, VIEW, RELATION = "map:", "stratum:", "program:", "relation:"
 """How the facts of a program are called."""
-PREFIXES = (MAP, STRATUM, VIEW, RELATION)
+KINDS = (MAP, STRATUM, VIEW, RELATION)
 
 T = TypeVar("T")
 Facts = dict[str, Any]
@@ -76,18 +76,24 @@ def names_of(program: p.Program) -> set[str]:
     }
 
 
+def _kind(key: str) -> str:
+    """What a fact is of: the word before the colon in its name, which the log has as its key."""
+    word, colon, _ = key.partition(":")
+    return word + colon
+
+
 def is_stored(facts: Mapping[str, Any]) -> bool:
     """Whether facts have a program; those of the first databases have none."""
-    return any(k.startswith((RELATION, MAP)) for k in facts)
+    return any(_kind(k) == RELATION for k in facts)
 
 
 def read(facts: Mapping[str, Any], look: Look) -> p.Program:
     """The program in the facts of a version."""
     out = p.Program()
-    found = {
-        prefix: [(k.removeprefix(prefix), v) for k, v in facts.items() if k.startswith(prefix)]
-        for prefix in PREFIXES
-    }
+    found: dict[str, list[tuple[str, Any]]] = {kind: [] for kind in KINDS}
+    for key, value in facts.items():
+        if (kind := _kind(key)) in found:
+            found[kind].append((key[len(kind) :], value))
     for name, value in found[RELATION]:
         row: Any = parse_type(value["row"])
         out.relations.rows[name] = _is(RecordType, row)
