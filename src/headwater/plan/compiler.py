@@ -174,7 +174,13 @@ class Compiler:
             self.strategy = "first-order" if strategy == "first-order" else "recursive"
             read = substitute(term, {Rel(v.name, bag(v.type)): self._read(v) for v in views})
             made = self._kept(name, read, row, strategy, key)
-            made = replace(made, checks=tuple(dict.fromkeys(self.checks)))
+            assert self.form is not None
+            made = replace(
+                made,
+                checks=tuple(dict.fromkeys(self.checks)),
+                form=f"{self.form.kind}: {self.form.why}",
+                passes=tuple(dict.fromkeys((p.of, p.name) for p in self.passed)),
+            )
         self.program.views[name] = made
         return made
 

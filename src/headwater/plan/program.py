@@ -346,6 +346,10 @@ class View:
     strategy: str
     rows: Answered | Stored | Nested
     checks: tuple[str, ...] = ()
+    form: str = ""
+    """Flat, nested or whole, and why (`nested/form.py`)."""
+    passes: tuple[tuple[str, str], ...] = ()
+    """What was rewritten, and by which pass (`passes.py`), in the order in which it was."""
 
     @property
     def maps(self) -> list[Map]:

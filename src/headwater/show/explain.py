@@ -44,6 +44,7 @@ ROWS, INNER, CHANGED = 1000, 10, 10
 """Sizes at which costs are shown: rows of an input, of an inner bag, and of a change."""
 MOST_AT_ONCE = 3
 """Above this number of occurrences of inputs, changes are taken one input after another."""
+THEORY = "in theory; what a view runs is what the explain of the view shows"
 SIZES = f"costs at {ROWS} rows an input, {INNER} an inner bag, {CHANGED} a change"
 
 
@@ -68,7 +69,7 @@ def sections(term: Term) -> Iterator[tuple[str, str]]:
             dictionaries = {p: normalize(d) for p, d in shredded.dictionaries().items()}
             parts = {"flat": normalize(shredded.flat), **dictionaries}
             yield "SHREDDED", "\n".join(f"{n} := {layout(t, indent=2)}" for n, t in parts.items())
-    yield "STATE AND ANSWER", "\n".join(_split(n, t) for n, t in parts.items())
+    yield "STATE AND ANSWER", "\n".join([THEORY, *(_split(n, t) for n, t in parts.items())])
     yield "DELTAS", "\n".join([SIZES, *(_deltas(n, t) for n, t in parts.items())])
 
 
@@ -156,6 +157,7 @@ def explain_view(program: Program, view: View, asked: str, why: str) -> Explanat
         lines.append("  recomputed from its inputs at every increment")
         return Explanation("\n".join(lines), "")
     lines += _on_spark(program, view)
+    lines += _planned(view)
     strata = [program.strata[n] for n in strata_of(program, view)]
     shared: dict[str, list[str]] = {}
     for other in program.views.values():
@@ -165,8 +167,9 @@ def explain_view(program: Program, view: View, asked: str, why: str) -> Explanat
         key = ", ".join(n for n, _ in s.group.key) or "one group"
         lines += ["", f"STRATUM {s.level}   {s.name} answers groups by ({key})"]
         lines.append(f"  {_reading(s)}")
-        lines += [f"  row    {n} = {c.sql}" for n, c in s.row]
-        lines += [f"  where  {c.sql}" for c in s.where]
+        lines += [f"  h      {m.name}, {m.note or 'a map'}: {_merged(m)}" for m in s.maps]
+        lines += [f"  a      {n} = {c.sql}" for n, c in s.row]
+        lines += [f"         where {c.sql}" for c in s.where]
     for m in maps_of(program, view):
         others = [v for v in shared.get(m.name, []) if v != view.name]
         lines += ["", f"MAP {m.name}   {m.note or 'looked up by deltas'}"]
@@ -225,6 +228,23 @@ def _on_spark(program: Program, view: View) -> list[str]:
         scalars += [x.condition for x in statement.steps if isinstance(x, Filter)]
     found = dict.fromkeys(c.sql for c in scalars if c.tree is None)
     return [f"  only Spark evaluates {text}: a job for each increment" for text in found]
+
+
+def _planned(view: View) -> list[str]:
+    """What the query of a view became, and by which passes."""
+    lines = ["", f"PLANNED   {view.form}"] if view.form else []
+    of: dict[str, list[str]] = {}
+    for what, name in view.passes:
+        of.setdefault(what, []).append(name)
+    return [*lines, *(f"  {what}: {', '.join(names)}" for what, names in of.items())]
+
+
+def _merged(m: Map) -> str:
+    """How a change is merged into a map that a stratum is answered from."""
+    key = ", ".join(n for n, _ in m.key) or "its one entry"
+    rings = " and ".join(f"{n} {t}" for n, t in m.ring)
+    newest = "the newest value is read" if m.kind == "value" else "all changes are summed"
+    return f"merge adds {rings} by ({key}), and {newest}"
 
 
 def _reading(s: Stratum) -> str:
