@@ -532,10 +532,11 @@ class Run:
 
     def compare_meaning(self) -> None:
         """Views are what the reference interpreter makes of their terms."""
-        for name, view in self.db.program.views.items():
-            types = {r.name: r.type for r in relations(view.term)}
+        for name in self.db.views:
+            term = self.db.catalog.whole(name)
+            types = {r.name: r.type for r in relations(term)}
             values = {n: from_python(t, list(self.rows[n].elements())) for n, t in types.items()}
-            answer = to_python(type_of(view.term), interpret(view.term, values))
+            answer = to_python(type_of(term), interpret(term, values))
             expected = Counter(_plain(tuple(row.values())) for row in answer)
             problem = unequal(bag(self.db.table(name)), expected)
             assert not problem, f"{name} by the interpreter: {problem}"
@@ -673,6 +674,6 @@ def maps(db: hw.Database) -> dict[str, dict[Row, int]]:
         rows = [tuple(r.values()) for t in tables for r in t.to_pylist()]
         at = len(m.key)
         for row in rows:
-            assert row[at] >= 0, f"a negative count in {m.note or m.term}: {row}"
+            assert row[at] >= 0, f"a negative count in {m.note or m.text}: {row}"
         out[name] = dict(Counter(map(_plain, rows)))
     return out

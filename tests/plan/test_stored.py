@@ -128,3 +128,12 @@ def test_a_program_names_what_is_there(db: hw.Database) -> None:
     looked_up = next(n for n in db.program.looked_up())
     with pytest.raises((KeyError, ValueError)):
         stored.read({k: v for k, v in facts.items() if k != f"map:{looked_up}"}, check_expression)
+
+
+def test_functions_of_python_are_called_by_their_names_in_quotes() -> None:
+    check_expression("`twice`(`x0.n`)", frozenset({"twice"}))
+    for functions in (frozenset[str](), frozenset({"once"}), frozenset({"reflect"})):
+        with pytest.raises(HeadwaterError):
+            check_expression(
+                "`twice`(`x0.n`)" if "reflect" not in functions else "`reflect`(1)", functions
+            )

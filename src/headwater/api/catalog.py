@@ -433,7 +433,8 @@ def program_of(version: Version, catalog: Catalog) -> Program:
     def read() -> Program:
         if not stored.is_stored(version.facts):
             return catalog.compiled()
-        program = stored.read(version.facts, check_expression)
+        functions = frozenset(name for v in catalog.views.values() for name in v.functions)
+        program = stored.read(version.facts, lambda text: check_expression(text, functions))
         if program.views.keys() != catalog.views.keys():
             raise ValueError("it has other views than are defined")
         return program

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import string
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import lru_cache
 
 from headwater.errors import NotIncremental
@@ -51,7 +51,7 @@ def check_template(template: str, holes: int = 1000) -> None:
     _check_words(template, words)
 
 
-def _check_words(template: str, words: list[tuple[str, str]]) -> None:
+def _check_words(template: str, words: list[tuple[str, str]], called: Collection[str] = ()) -> None:
     open_ = []
     for i, (kind, word) in enumerate(words):
         before = words[i - 1][1] if i else ""
@@ -69,16 +69,21 @@ def _check_words(template: str, words: list[tuple[str, str]]) -> None:
             if low in _IN_QUERIES or begins:
                 raise _refused(template, f"`{word}` belongs to a query")
             _check_word(template, low, after, words[i + 2][1] if i + 2 < len(words) else "")
-        if kind == "quoted" and after == "(":
+        if kind == "quoted" and after == "(" and word not in called:
             raise _refused(template, f"{word} is called, and a function's name has no quotes")
+        if kind == "quoted" and after == "(":
+            check_called(word.strip("`"))
     if open_:
         raise _refused(template, "its brackets are not closed as they are opened")
 
 
 @lru_cache(maxsize=65_536)
-def check_expression(text: str) -> None:
-    """Raises unless a text that goes to Spark in a stored program is an expression as ours are: without holes."""
-    _check_words(text, list(_words(text)))
+def check_expression(text: str, functions: frozenset[str] = frozenset()) -> None:
+    """Raises unless a text that goes to Spark in a stored program is an expression as ours are: without holes.
+
+    `functions` are those of Python that views call, which must be registered; their names stand in quotes.
+    """
+    _check_words(text, list(_words(text)), {f"`{name}`" for name in functions})
 
 
 def _with_holes(template: str, holes: int) -> str:
