@@ -19,7 +19,7 @@ trap 'kill $(jobs -p) 2>/dev/null; exit 130' INT TERM
 
 nice -n 5 make --no-print-directory lint >"$logs/lint" 2>&1 &
 lint=$!
-nice -n 5 "$python" -m pytest -n "${JOBS:-2}" --dist loadfile -m "not spark$fast" >"$logs/tests" 2>&1 &
+nice -n 5 "$python" -m pytest -n "${JOBS:-2}" --dist worksteal -m "not spark$fast" >"$logs/tests" 2>&1 &
 tests=$!
 "$python" -m pytest -m "spark$fast" >"$logs/spark" 2>&1 &
 spark=$!

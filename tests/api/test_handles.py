@@ -1043,7 +1043,7 @@ def test_one_call_that_fails_right_after_the_record_of_a_view(
     assert "late" in play.db.views
 
 
-def test_an_older_handle_is_interrupted_while_it_compiles(
+def test_an_older_handle_is_interrupted_while_it_reads_a_program(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     play = Play(tmp_path / "db")
@@ -1051,11 +1051,11 @@ def test_an_older_handle_is_interrupted_while_it_compiles(
     with hw.open(play.path) as other:
         play.define("later", other)
 
-    def compiled(catalog: Catalog, version: int | None = None) -> Any:
+    def read(*_: Any) -> Any:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(Catalog, "compiled", compiled)
+        patch.setattr("headwater.plan.stored.read", read)
         play.next_change()
         with pytest.raises(KeyboardInterrupt):
             play.apply()

@@ -40,7 +40,8 @@ from headwater.language.functions import DEFINED
 from headwater.language.queries import text_of
 from headwater.language.schema import columns
 from headwater.language.sql import tables_named
-from headwater.language.sql.texts import check_called, check_expression, check_template
+from headwater.language.sql.functions import RUNS_CODE
+from headwater.language.sql.texts import check_called, check_expression, check_template, folded
 from headwater.plan import stored
 from headwater.plan.choose import Data
 from headwater.plan.compiler import Compiler
@@ -260,12 +261,24 @@ class Catalog:
             program = made.program
         return program
 
+    def check_terms(self) -> None:
+        """Raises where a term that was stored calls what runs code, or has a text that may not reach Spark.
+
+        Terms are read when they are needed; those that could be such are read at once.
+        """
+        for view in self.views.values():
+            low = folded(view.term)
+            if SPARK_TEXT in low or any(name in low for name in RUNS_CODE):
+                self.term(view.name)
+
+    @with_room
     def term(self, name: str) -> Term:
         """What was read of the text of a view, over sources and other views."""
         if name not in self._terms:
             self._terms[name] = _term(self.views[name], self.schemas())
         return self._terms[name]
 
+    @with_room
     def whole(self, name: str) -> Term:
         """The term of a view over sources alone."""
         if name not in self._wholes:
@@ -433,6 +446,7 @@ def program_of(version: Version, catalog: Catalog) -> Program:
     def read() -> Program:
         if not stored.is_stored(version.facts):
             return catalog.compiled()
+        catalog.check_terms()
         functions = frozenset(name for v in catalog.views.values() for name in v.functions)
         program = stored.read(version.facts, lambda text: check_expression(text, functions))
         if program.views.keys() != catalog.views.keys():

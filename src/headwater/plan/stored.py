@@ -14,6 +14,7 @@ of every scalar, which may go to Spark, is given to whoever reads for a look at 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from decimal import Decimal
@@ -21,6 +22,7 @@ from functools import lru_cache
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
+from headwater.calculus.deep import with_room
 from headwater.calculus.notation.parse import parse_type
 from headwater.calculus.shapes import Bags, Cell, Row
 from headwater.calculus.types import KeyType, RecordType, RingType, Type
@@ -38,6 +40,7 @@ Look = Callable[[str], None]
 """Looks at a text that may go to Spark, and raises if it may not."""
 
 
+@with_room
 def facts_of(program: p.Program, known: p.Program | None = None) -> Facts:
     """The facts of a program; of one that is known already only those of which it has other records."""
     out: Facts = {}
@@ -87,6 +90,7 @@ def is_stored(facts: Mapping[str, Any]) -> bool:
     return any(_kind(k) == RELATION for k in facts)
 
 
+@with_room
 def read(facts: Mapping[str, Any], look: Look) -> p.Program:
     """The program in the facts of a version."""
     out = p.Program()
@@ -190,7 +194,8 @@ class _Writer:
             case tuple():
                 return [self._cell(v) for v in value]
             case Scalar():
-                return to_json(value)
+                # A tree may be deeper than what writes the log can follow, so it is a text of its own.
+                return {**to_json(value), "tree": json.dumps(value.tree)}
             case Window():
                 return value.text()
             case p.Map() if value.name in self.maps:
@@ -245,7 +250,7 @@ class _Reader:
         if of is Any:
             return _plain(value)
         if of is Scalar:
-            made = from_json(value)
+            made = from_json({**value, "tree": json.loads(value["tree"])})
             self.look(_is(str, made.sql))
             return made
         if of is Window:

@@ -13,12 +13,11 @@ run says in its own bytes which map and generation it is of, so that a record th
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import re
-import threading
 import zlib
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Set
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -234,9 +233,8 @@ class Runs:
     def __init__(self, files: FileSystem, folder: str = "data"):
         self.files, self.folder = files, folder
         self._held: dict[str, DataFile] = {}
-        self._recent: OrderedDict[str, DataFile] = OrderedDict()
+        self._recent: dict[str, DataFile] = {}
         self._names: Set[str] = frozenset()
-        self._guard = threading.Lock()
 
     def open(self, ref: RunRef) -> Run:
         """A run, compared with what its reference says when it is first opened."""
@@ -282,10 +280,12 @@ class Runs:
         if name in self._names:
             self._held[name] = found
         else:
-            with self._guard:
-                self._recent[name] = found
-                while len(self._recent) > RECENT:
-                    self._recent.popitem(last=False)
+            # Without a lock, which an interrupt between its block and its end would leave locked: a dict's own operations
+            # are whole, and whether one file more or less stays open does not matter.
+            self._recent[name] = found
+            while len(self._recent) > RECENT:
+                with contextlib.suppress(RuntimeError, StopIteration):  # another thread was first
+                    self._recent.pop(next(iter(self._recent)), None)
         return found
 
     def _content(self, file: DataFile, ref: RunRef) -> pa.Buffer:

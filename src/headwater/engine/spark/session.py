@@ -288,22 +288,32 @@ LOGS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 """Where PySpark writes the errors of queries, each as JSON with its whole trace."""
 
 
+_quiet: dict[int, int] = {}
+"""The threads that ask Spark for us just now, and how deep."""
+
+
+def _is_of_others(_: logging.LogRecord) -> bool:
+    return threading.get_ident() not in _quiet
+
+
+# Once and for all: whoever adds a filter takes the lock of `logging`, and an interrupt at that moment would leave it locked.
+for _name in LOGS:
+    PySparkLogger.getLogger(_name).addFilter(_is_of_others)
+
+
 @contextlib.contextmanager
 def _unlogged() -> Iterator[None]:
     """What this thread asks of Spark is not logged: its errors are raised, or are answers."""
     thread = threading.get_ident()
-
-    def of_others(_: logging.LogRecord) -> bool:
-        return threading.get_ident() != thread
-
-    logs = [PySparkLogger.getLogger(name) for name in LOGS]
-    for log in logs:
-        log.addFilter(of_others)
+    depth = _quiet.get(thread, 0)
     try:
+        _quiet[thread] = depth + 1
         yield
     finally:
-        for log in logs:
-            log.removeFilter(of_others)
+        if depth:
+            _quiet[thread] = depth
+        else:
+            _quiet.pop(thread, None)
 
 
 @contextlib.contextmanager
