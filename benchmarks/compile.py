@@ -92,8 +92,10 @@ def run(report: Report) -> None:
 
 
 def best(shape: str, n: int, times: int = TIMES) -> Took:
-    """The fastest of some runs."""
-    return min((once(shape, n) for _ in range(times)), key=lambda t: sum(t.views))
+    """The fastest of some runs: of the views, and of opening."""
+    runs = [once(shape, n) for _ in range(times)]
+    fastest = min(runs, key=lambda t: sum(t.views))
+    return Took(fastest.views, min(t.opening for t in runs), fastest.maps)
 
 
 def once(shape: str, n: int) -> Took:
