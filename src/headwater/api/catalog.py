@@ -459,6 +459,8 @@ def program_of(version: Version, catalog: Catalog) -> Program:
 def set_program(commit: Commit, program: Program, before: Program) -> None:
     """Stores a program in a commit, where its version before has another one."""
     known = before if stored.is_stored(commit.base.facts) else None
+    if known is program:  # as in every commit that only changes rows
+        return
     for key, value in stored.facts_of(program, known).items():
         commit.set(key, value)
     gone = stored.names_of(before) - stored.names_of(program) if known is not None else ()
