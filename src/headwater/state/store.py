@@ -30,7 +30,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from headwater.errors import DamagedState, LeaseLost, StateError, VersionGone
+from headwater.errors import DamagedState, LeaseLost, StateError
 from headwater.state import compaction, integrity, lease
 from headwater.state.arrangement import Arrangement, Touched
 from headwater.state.collection import Collector, Keep
@@ -38,90 +38,17 @@ from headwater.state.compaction import Predicate
 from headwater.state.files import FileSystem
 from headwater.state.integrity import Disk, Report
 from headwater.state.log import Change, Log, Unclear, Version
-from headwater.state.run import Generation, MapSpec, Run, RunRef, Runs, Writer
+from headwater.state.run import Generation, MapSpec, RunRef, Runs, Writer
+from headwater.state.snapshot import DATA as DATA
+from headwater.state.snapshot import Snapshot as Snapshot
+from headwater.state.snapshot import VersionRuns
 
 LOG = logging.getLogger("headwater")
-DATA = "data"
 KEEP = Keep()
 TOGETHER = 8 << 20
 """Compactions up to this number of bytes are written into one file."""
 COLLECT = 8
 """After how many commits old files are looked for."""
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """One version, to read from."""
-
-    version: Version
-    runs: Runs
-
-    @property
-    def number(self) -> int:
-        return self.version.number
-
-    @property
-    def facts(self) -> dict[str, Any]:
-        return self.version.facts
-
-    def arrangement(self, name: str) -> Arrangement:
-        """A map as it is at this version."""
-        if name not in self.version.maps:
-            known = ", ".join(sorted(self.version.maps)) or "none"
-            raise StateError(
-                f"there is no map `{name}` at version {self.number}", hint=f"maps: {known}"
-            )
-        spec, refs = self.version.maps[name]
-        return Arrangement(spec, refs, self.runs)
-
-
-class VersionRuns(Runs):
-    """The runs of a version: damage is told with the last version that has none, or that the version is gone."""
-
-    def __init__(self, below: Runs, log: Log, number: int):
-        super().__init__(below.files, below.folder)
-        self.below, self.log, self.number = below, log, number
-
-    def open(self, ref: RunRef) -> Run:
-        try:
-            return self.below.open(ref)
-        except DamagedState as e:
-            raise self._told(e, ref) from e
-
-    def look(self, ref: RunRef) -> None:
-        try:
-            self.below.look(ref)
-        except DamagedState as e:
-            raise self._told(e, ref) from e
-
-    def verify(self, ref: RunRef) -> None:
-        try:
-            self.below.verify(ref)
-        except DamagedState as e:
-            raise self._told(e, ref) from e
-
-    def trust(self, refs: Iterable[RunRef]) -> None:
-        self.below.trust(refs)
-
-    def _told(self, damage: DamagedState, ref: RunRef) -> StateError:
-        floor = self.log.floor()
-        if self.number < floor:
-            return VersionGone(
-                f"version {self.number} is not there any more", hint=f"the oldest is {floor}"
-            )
-        if damage.whole is not None:
-            return damage
-        return DamagedState(damage.path, damage.damage, self._whole(ref))
-
-    def _whole(self, damaged: RunRef) -> int:
-        """The newest version without a run, and whose files can be opened."""
-        log, runs = Log(self.files), Runs(self.files, self.folder)
-        for number in reversed(log.numbers()):
-            with contextlib.suppress(DamagedState):
-                refs = [ref for _, refs in log.read(number).maps.values() for ref in refs]
-                if damaged not in refs and all(runs.open(ref) for ref in refs):
-                    return number
-        return 0
 
 
 class Store:
