@@ -125,14 +125,14 @@ def rows_drawn(kind: Kind) -> st.SearchStrategy[list[Row]]:
 
 @EVERY
 @pytest.mark.property
-@settings(max_examples=max(10, settings().max_examples // 20), deadline=None)
+@settings(max_examples=max(6, settings().max_examples // 20), deadline=None)
 @given(data=st.data())
 def test_what_is_put_is_read_back(kind: Kind, data: st.DataObject) -> None:
     """Through puts, deletions and compactions; a compaction of the newest runs keeps the keys that are gone."""
     batches = data.draw(st.lists(rows_drawn(kind), min_size=1, max_size=4))
     forms = FORMS if kind not in OTHERS else st.sampled_from([as_is, sliced, chunked])
     spec = spec_of(kind, data.draw(st.sampled_from([(), (Order("o"),)])))
-    files, refs, model = Memory(), list[RunRef](), Model()
+    files, refs, made, model = Memory(), list[RunRef](), list[RunRef](), Model()
     opened = Runs(files)
     with patch.object(runs, "SEGMENT", data.draw(st.sampled_from([1, 2, 100]))):
         for i, rows in enumerate(batches):
