@@ -12,15 +12,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from headwater.api import database
+from headwater.api import applying
 from headwater.engine import increment
 from headwater.engine.spark.rounds import Cluster
 from headwater.engine.working import Working
 from headwater.state.store import StoreWriter
 
 WATCHED: dict[str, list[tuple[Any, str]]] = {
-    "staging": [(database, "staged_change")],
-    "checks": [(database, "checked_change")],
+    "staging": [(applying, "staged_change")],
+    "checks": [(applying, "checked_change")],
     "statements": [(increment, "run"), (Cluster, "round")],
     "merges": [(increment, "merge")],
     "answers": [

@@ -21,8 +21,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from headwater.api.database import Database
 from headwater.api.handles import Source, ViewHandle
+from headwater.api.versions import Readable
 from headwater.calculus.types import field_names
 from headwater.engine.here.answers import consolidated
 from headwater.engine.nested.documents import LABELS, DeepChange, Key
@@ -45,7 +45,7 @@ _FILE = re.compile(r"(\d{12})-(\d{12})\.parquet", re.ASCII)
 """The names of a copy's files: base and version. Others are somebody else's."""
 
 
-def _followed(view: ViewHandle | Source) -> tuple[Database, str, int]:
+def _followed(view: ViewHandle | Source) -> tuple[Readable, str, int]:
     """A view to be copied: its database, its name, and the version that made it."""
     if not isinstance(view, ViewHandle):
         raise QueryError(
@@ -132,7 +132,7 @@ class ParquetCopy:
         self._compact(db, name)
         return newest
 
-    def _follows(self, db: Database, view: str, newest: tuple[int, int]) -> bool:
+    def _follows(self, db: Readable, view: str, newest: tuple[int, int]) -> bool:
         """Whether the copy is of this view's past; an error where it is of another view or database."""
         about = self._about(newest)
         if about["view"] != view:
@@ -174,7 +174,7 @@ class ParquetCopy:
 
     def _write(
         self,
-        db: Database,
+        db: Readable,
         name: str,
         base: int,
         version: int,
@@ -215,7 +215,7 @@ class ParquetCopy:
             last = name[1]
         return pa.concat_tables(tables)
 
-    def _compact(self, db: Database, name: str) -> None:
+    def _compact(self, db: Readable, name: str) -> None:
         """Adds all files up into one, where they are many."""
         names = self._names()
         if len(names) <= self.most:
@@ -387,7 +387,7 @@ class DocumentCopy:
             follow(db, name, None, newest)
         return newest
 
-    def _nested(self, db: Database, name: str, since: int | None, newest: int) -> None:
+    def _nested(self, db: Readable, name: str, since: int | None, newest: int) -> None:
         deep = self.store if isinstance(self.store, DeepStore) else None
         if self.key:
             raise QueryError(
@@ -408,7 +408,7 @@ class DocumentCopy:
             self._put(there.items(), newest)
             self.store.done(newest, False)
 
-    def _inside(self, deep: DeepStore, db: Database, name: str, since: int, newest: int) -> int:
+    def _inside(self, deep: DeepStore, db: Readable, name: str, since: int, newest: int) -> int:
         """Makes the changes inside of documents, version by version; the version that this comes to."""
         with contextlib.suppress(QueryError):  # rows have one key for a while, or still do
             for version, changes in db.document_changes(name, since, newest):
@@ -424,7 +424,7 @@ class DocumentCopy:
             return newest
         return since
 
-    def _flat(self, db: Database, name: str, since: int | None, newest: int) -> None:
+    def _flat(self, db: Readable, name: str, since: int | None, newest: int) -> None:
         if not self.key:
             raise QueryError(
                 f"the rows of `{name}` are flat, and nothing says which are one document",

@@ -495,7 +495,7 @@ def test_an_older_database_that_names_a_directory_opens(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as older, hw.open(tmp_path / "db") as made:
-        older.setattr("headwater.api.database._refuse_files", lambda **_: None)
+        older.setattr("headwater.api.declaring._refuse_files", lambda **_: None)
         made.source("s", "id BIGINT", path="x", format="csv")
     with hw.open(tmp_path / "db") as db:
         db.source("s", "id BIGINT", path="x", format="csv")

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, Row
 from headwater.api.ids import Id
 
 if TYPE_CHECKING:
-    from headwater.api.database import Database
+    from headwater.api.versions import Readable
     from headwater.show.drawing import Explanation
 
 
@@ -47,7 +47,7 @@ class Commit:
 class Source:
     """A declared source."""
 
-    def __init__(self, database: Database, name: str):
+    def __init__(self, database: Readable, name: str):
         self.database, self.name = database, name
 
     def snapshot(self, version: int | None = None) -> DataFrame:
@@ -66,7 +66,7 @@ class Source:
 class ViewHandle:
     """A declared view."""
 
-    def __init__(self, database: Database, name: str):
+    def __init__(self, database: Readable, name: str):
         self.database, self.name = database, name
 
     @overload

@@ -9,6 +9,9 @@ In sequence, answers of one row that nothing ties to the rest are one relation: 
 
 Answers are evaluated once, after the last change that touches their groups. Every round and every answer is
 computed here while the change, what is found for it and the groups that it touches are small, and on Spark when not.
+
+The changes of views that are `wanted` are given after `run`: of an answer those of its stratum, which is then evaluated
+on the way; of stored rows, and of the parts of nested ones, the entries that were added to their maps.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from headwater.engine import view_rows
 from headwater.engine.change import Change, schema_of
 from headwater.engine.here.answers import components, different, keep_answers, merge, read_for, rows
 from headwater.engine.here.statements import Scalars, changes_of, run
+from headwater.engine.nested.rows import Moved
 from headwater.engine.slices import whole
 from headwater.engine.spark.rounds import Cluster
 from headwater.engine.spark.session import Session
@@ -87,8 +91,15 @@ class Increment:
     """The changes of some relations, carried through the maps of a program."""
 
     def __init__(
-        self, program: Program, working: Working, session: Session, root: Path, small: int
+        self,
+        program: Program,
+        working: Working,
+        session: Session,
+        root: Path,
+        small: int,
+        wanted: frozenset[str] = frozenset(),
     ):
+        """`small` is how many rows are carried through here; `wanted` the views whose changes are to be given."""
         self.program = program
         self.working, self.session, self.root, self.small = working, session, root, small
         self.cluster = Cluster(working, session, root)
@@ -96,7 +107,12 @@ class Increment:
         self.changes: dict[str, Change] = {}
         self.later: dict[str, list[pa.Table]] = {}
         self.looked_up = program.looked_up()
-        self.answered = answered(self.program)
+        self.wanted = wanted
+        answering = [program.views[n].stratum for n in wanted]
+        self.asked = {name for name in answering if name is not None}
+        """The strata whose changes somebody wants."""
+        self.answers: dict[str, pa.Table] = {}
+        self.answered = answered(self.program) | self.asked
         self.read = {r for m in self.program.maps.values() for r in m.reads}
         self.strata: dict[str, list[Stratum]] = {}
         """The strata that are answered from a map."""
@@ -269,7 +285,25 @@ class Increment:
                 found = components(self.working, s, keys)
                 if s.answers is not None:
                     keep_answers(self.working, s, found)
-            if s.name in self.read:
-                change = rows(s, found, self.session.evaluate)
-                if change.num_rows:
+            if s.name in self.read or s.name in self.asked:
+                change = self.answers[s.name] = rows(s, found, self.session.evaluate)
+                if change.num_rows and s.name in self.read:
                     self.changes[s.name] = Change.of(change)
+
+    # --- changes of views --------------------------------------------------------------------------------------
+
+    def changes_of(self, view: View) -> pa.Table:
+        """The rows of a wanted view that came and went, with weights that are not zero; as `view_rows.changed` tells them."""
+        self._check_wanted(view)
+        if isinstance(view.rows, Answered):
+            found = self.answers.get(view.rows.stratum)
+            return view_rows.row_schema(view).empty_table() if found is None else found
+        return view_rows.rows_added(view, self.working)
+
+    def parts_of(self, view: View) -> list[Moved]:
+        """What changed of the parts of a wanted nested view; as `view_rows.changed_parts` tells it."""
+        self._check_wanted(view)
+        return view_rows.parts_added(view, self.working)
+
+    def _check_wanted(self, view: View) -> None:
+        assert view.name in self.wanted, f"nobody has asked for the changes of {view.name}"

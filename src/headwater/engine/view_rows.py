@@ -2,12 +2,12 @@
 
 A view is read from the map that holds its rows, or answered from its stratum's maps; both a piece at a time. What a
 version changed is in the runs that it added: new values of touched groups, whose old values are looked up one version
-before, or entries that came and went.
+before, or entries that came and went. An increment that is asked for it gives the same before it is a version.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -113,9 +113,7 @@ def changed(
         return after.now(name).scan() if before is None else _added(after, name, version)
 
     if isinstance(view.rows, Stored):
-        m = view.rows.map
-        tables = [view_rows(view, m, t) for t in added(m.name)]
-        return consolidated(pa.concat_tables([row_schema(view).empty_table(), *tables]))
+        return _stored_rows(view, view.rows.map, added(view.rows.map.name))
     assert isinstance(view.rows, Answered), view.name
     stratum = program.strata[view.rows.stratum]
     if stratum.answers is not None:
@@ -140,14 +138,40 @@ def changed(
 def changed_parts(view: View, before: Working | None, after: Working, version: int) -> list[Moved]:
     """The rows of each part of a nested view that a version changed, with their weights."""
 
-    def of(m: Map) -> pa.Table:
-        tables = list(_added(after, m.name, version)) if before is not None else []
-        if before is None:
-            tables = list(after.now(m.name).scan())
-        return pa.concat_tables([after.spec(m.name).schema.empty_table(), *tables])
+    def added(name: str) -> Iterator[pa.Table]:
+        return after.now(name).scan() if before is None else _added(after, name, version)
 
-    added = [Added(of(p.map), of(p.owners) if p.owners is not None else None) for p in view.parts]
-    return deep_changes(view, before, after, added)
+    return deep_changes(view, before, after, _added_to_parts(view, after, added))
+
+
+def rows_added(view: View, working: Working) -> pa.Table:
+    """The rows that an increment has changed of a view whose rows are stored, with their weights."""
+    assert isinstance(view.rows, Stored), view.name
+    m = view.rows.map
+    return _stored_rows(view, m, _entries(working.new(m.name)))
+
+
+def parts_added(view: View, working: Working) -> list[Moved]:
+    """The rows of each part of a nested view that an increment has changed, with their weights."""
+    added = _added_to_parts(view, working, lambda name: _entries(working.new(name)))
+    return deep_changes(view, working.as_before(), working, added)
+
+
+def _stored_rows(view: View, m: Map, added: Iterable[pa.Table]) -> pa.Table:
+    """What was added to the map of a view's rows, as rows that are added up."""
+    tables = [view_rows(view, m, t) for t in added]
+    return consolidated(pa.concat_tables([row_schema(view).empty_table(), *tables]))
+
+
+def _added_to_parts(
+    view: View, working: Working, added: Callable[[str], Iterator[pa.Table]]
+) -> list[Added]:
+    """What was added to the maps of each part; `added` says it of a map."""
+
+    def of(m: Map) -> pa.Table:
+        return pa.concat_tables([working.spec(m.name).schema.empty_table(), *added(m.name)])
+
+    return [Added(of(p.map), of(p.owners) if p.owners is not None else None) for p in view.parts]
 
 
 def _touched(after: Working, stratum: Stratum, version: int) -> list[pa.Table]:
@@ -170,9 +194,12 @@ def _newer(after: Working, stratum: Stratum, version: int) -> dict[str, list[Run
 def _added(working: Working, name: str, version: int) -> Iterator[pa.Table]:
     """The entries that a version added to a map, zeros included."""
     at = working.now(name)
-    refs = [r for r in at.refs if r.version == version]
-    part = Arrangement(at.spec, refs, at.runs)
-    for low, high in part.pieces():
-        table = part.collected(refs, low, high)
+    return _entries(Arrangement(at.spec, [r for r in at.refs if r.version == version], at.runs))
+
+
+def _entries(at: Arrangement) -> Iterator[pa.Table]:
+    """What some runs say together, zeros included, a piece at a time."""
+    for low, high in at.pieces():
+        table = at.collected(at.refs, low, high)
         if table.num_rows:
             yield table

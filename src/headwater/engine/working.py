@@ -108,6 +108,10 @@ class Working:
         """A map before the increment."""
         return Arrangement(self.spec(name), self.refs.get(name, ()), self.runs)
 
+    def as_before(self) -> Working:
+        """All maps as they were before the increment."""
+        return Working(self.maps, self.refs, self.runs.below, rows=self.rows, specs=self._specs)
+
     def now(self, name: str) -> Arrangement:
         """A map with what the increment has added so far."""
         return Arrangement(

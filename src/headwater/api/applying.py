@@ -1,0 +1,139 @@
+"""Applying: a change of sources is staged once, carried through all maps, and committed.
+
+Readers see the version before or the version after. A small change is carried through in this process, a large one on
+Spark; the statements and kernels are the same.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from headwater.api.bring_in import checked_change, staged_change
+from headwater.api.catalog import SEEN, Catalog, ViewDef, check_functions
+from headwater.api.handles import Commit
+from headwater.api.ids import Id, applied, as_note, checked_id, noted
+from headwater.api.verify import Verifier
+from headwater.api.writing import Writable
+from headwater.engine.change import Change
+from headwater.engine.increment import Increment
+from headwater.engine.recomputed import put_instead
+from headwater.engine.spark.session import Counts
+from headwater.engine.working import Working
+from headwater.errors import BadChange
+from headwater.language.functions import DEFINED
+from headwater.plan.program import View
+from headwater.state.store import StoreWriter
+
+APPLY = "apply"
+"""What a version is noted as that applied a change."""
+
+
+class Applying(Writable):
+    """The part of a database that takes changes in."""
+
+    def apply(
+        self, changes: Mapping[str, Any], *, id: Id | None = None, cast: bool = False
+    ) -> Commit:
+        """Applies changes to sources, all at once, and gives the commit; with an `id`, only the first time.
+
+        An id is text, kept for as long as the version that it made can be read; or `(application, number)`, of which
+        the last number of each application is kept, and whatever is not above it was applied. Once the change is
+        committed nothing is raised: what went wrong after that is in the `warnings` of the commit.
+        With `cast`, text and fractions are read as the types of their columns, as Spark's CAST does in ANSI mode.
+        """
+        started, mark = time.perf_counter(), checked_id(id)
+        with self._locked():
+            writer = self._writing()
+            done = None if mark is None else applied(writer.head().facts, mark)
+            if done is not None:
+                return Commit(done["version"], done["rows"], id=mark, repeated=True, database=self)
+            if not isinstance(changes, Mapping):
+                raise BadChange(
+                    f"the changes are of type {type(changes).__name__}",
+                    hint="give a dict with a change for each source: {'orders': rows}",
+                )
+            self.session.counts = counts = Counts()
+            staged: dict[str, Change] = {}
+            rows: dict[str, int] = {}
+            try:
+                for n, given in changes.items():
+                    n, made, count = staged_change(
+                        self.catalog, self.session, self.path, n, given, cast
+                    )
+                    rows[n] = rows.get(n, 0) + count
+                    for relation, change in made.items():
+                        staged[relation] = staged.get(relation, Change()).with_rows(change)
+                working, ignored, size = self._applied(writer, staged, rows, mark)
+            finally:
+                for s in staged.values():
+                    for f in s.files:
+                        with contextlib.suppress(OSError):  # the next writer takes it away
+                            (self.path / f).unlink(missing_ok=True)
+            writer.tidy()
+            return Commit(
+                self.version,
+                rows,
+                {n: i for n, i in ignored.items() if i},
+                time.perf_counter() - started,
+                size,
+                counts.jobs,
+                counts.exchanges,
+                counts.hops,
+                "spark" if working.on_spark else "driver",
+                mark,
+                warnings=writer.warnings(),
+                database=self,
+            )
+
+    def _applied(
+        self, writer: StoreWriter, staged: dict[str, Change], rows: dict[str, int], id: Id | None
+    ) -> tuple[Working, dict[str, int], int]:
+        """Carries staged changes through and commits; the maps, how many deletions were ignored, how many bytes."""
+        with self._telling("writing"):
+            gone = self._ids.forgotten(writer.floor())
+        note = {} if id is None else {"id": as_note(id)}
+        with self._commit(APPLY, **note) as commit:
+            working = self._working(commit, self.program)
+            ignored = self._carry(working, dict(staged))
+            size = self._add(commit, working)
+            for n, s in staged.items():
+                if not self.catalog.owning(n).retain and s.rows:
+                    commit.set(f"{SEEN}{n}", True)
+            for key in gone:
+                commit.set(key, None)
+            if id is not None:
+                commit.set(*noted(id, commit.version, rows))
+        new = None if not isinstance(id, str) else (self.version, noted(id, 0, {})[0])
+        self._ids.committed(gone, new)
+        return working, ignored, size
+
+    def _carry(self, working: Working, staged: dict[str, Change]) -> dict[str, int]:
+        """Carries staged changes through all maps; how many deletions were ignored."""
+        for view in self.catalog.views.values():
+            self._register(view)
+        with self._telling("writing"):
+            ignored = checked_change(self.catalog, self.path, staged, working)
+            increment = Increment(
+                self.program, working, self.session, self.path, self.policy.most_here
+            )
+            at_once = self.policy.at_once(sum(c.rows for c in staged.values()))
+            at_once = at_once and increment.possible_at_once(staged)
+            increment.run(staged, in_sequence=not at_once)
+            for name, kept in self.program.views.items():
+                if kept.strategy == "recompute":
+                    self._recompute(working, kept, self.catalog, self.catalog.views[name])
+        return ignored
+
+    def _register(self, view: ViewDef) -> None:
+        check_functions(view)
+        for name in view.functions:
+            f = DEFINED[name]
+            self.session.register(name, f.__wrapped__, str(f.returns))
+
+    def _recompute(self, working: Working, view: View, catalog: Catalog, made: ViewDef) -> None:
+        """A view with the strategy `recompute`: its whole answer again, minus what it was."""
+        answer = Verifier(self).answer(working, catalog, made)
+        put_instead(working, view, answer, self.session.evaluate)

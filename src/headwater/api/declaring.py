@@ -1,0 +1,359 @@
+"""Declaring: sources, views, and what to keep for them; each declaration is one commit.
+
+A declaration that is there already, word for word, is no change and takes no lease. A view is planned on a copy of the
+program, and its maps are filled from what is there, before anybody sees it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from pyspark.sql.types import StructType
+
+from headwater.api.applying import Applying
+from headwater.api.catalog import (
+    SEEN,
+    SETTINGS,
+    Catalog,
+    SourceDef,
+    ViewDef,
+    check_texts,
+    facts_of,
+    functions_of,
+)
+from headwater.api.dropping import without, without_source
+from headwater.api.feeds import REBUILD
+from headwater.api.handles import Source, ViewHandle
+from headwater.calculus.check import type_of
+from headwater.calculus.terms import Term
+from headwater.calculus.types import RecordType, field_names
+from headwater.engine.fill import Backfill
+from headwater.engine.rings import spec_of
+from headwater.engine.working import Working
+from headwater.errors import InUse, NameTaken, NotIncremental, QueryError
+from headwater.io.limits import check_limits
+from headwater.language.comprehension import Query
+from headwater.language.declared import ddl_of, ddl_of_struct, declared
+from headwater.language.queries import read_query, text_of
+from headwater.language.schema import EXAMPLE
+from headwater.language.sql.places import placed
+from headwater.plan.compiler import STRATEGIES
+from headwater.plan.maps import key_fields
+from headwater.plan.nested.sources import source_parts
+from headwater.plan.program import WEIGHT, Program, keeps_answer
+from headwater.plan.statements import RULES
+from headwater.state.store import Commit as StoreCommit
+
+RESERVED = (WEIGHT, "_version", "_h", "_i", "_change_type", "_commit_version", "_commit_timestamp")
+
+
+class Declaring(Applying):
+    """The part of a database that is told what there is: sources and views come, go, and are computed anew."""
+
+    def source(
+        self,
+        name: str,
+        schema: str | StructType,
+        *,
+        key: str | list[str] | tuple[str, ...] | None = None,
+        path: str | None = None,
+        format: str | None = None,
+        options: Mapping[str, str] | None = None,
+        static: bool = False,
+        retain: bool = True,
+        strict: bool = True,
+    ) -> Source:
+        """Declares an input with its columns, as DDL or as a StructType; again with the same ones it is no change.
+
+        NOT NULL, VARCHAR(n) and a key, which may be said as PRIMARY KEY, are enforced. Declared again with other ones
+        of the first two, what is there is checked, and they hold from then on.
+        """
+        _check_text(name, "name of a source")
+        name = self.catalog.named(name)
+        said = declared(schema if isinstance(schema, str) else _ddl(schema))
+        keys = (key,) if isinstance(key, str) else tuple(key or ())
+        if keys and said.key and not _same_names(keys, said.key):
+            raise QueryError(
+                f"the key of `{name}` is {', '.join(keys)}, and its schema says PRIMARY KEY ({', '.join(said.key)})",
+                hint="say it once",
+            )
+        keys, row = keys or said.key, said.row
+        before = self.catalog.sources.get(name)
+        if before is not None and _same_names(before.key, keys):
+            keys = before.key
+        made = SourceDef(
+            name, said.ddl, keys, static, retain, strict, path, format, dict(options or {})
+        )
+        named = before.held_in if before is not None else tuple(m.name for m in made.all_maps)
+        made = replace(made, held_in=named)
+        if before == made:
+            return Source(self, name)
+        self._check_columns(name, row, keys, strict, retain)
+        _refuse_files(path=path, format=format, options=options)
+        with self._locked():
+            self._writing()
+            known = self.catalog.sources.get(name)
+            if known == made:
+                return Source(self, name)  # another writer has declared it since
+            if known is not None and replace(known, ddl=made.ddl) == made and known.row == row:
+                self._limit(made)
+                return Source(self, name)
+            self._check_name(name)
+            catalog = Catalog({**self.catalog.sources, name: made}, self.catalog.views)
+            program = catalog.with_source(self.program, made)
+            with self._commit(f"source {name}", (catalog, program)) as commit:
+                commit.set(*facts_of(made))
+                if retain:
+                    for m in made.all_maps:
+                        commit.create(spec_of(m))
+        return Source(self, name)
+
+    def _limit(self, made: SourceDef) -> None:
+        """Other limits for a source whose columns stay; what is there must keep them."""
+        if made.retain:
+            check_limits(made.name, made.limits, self.table(made.name), there=True)
+        catalog = Catalog({**self.catalog.sources, made.name: made}, self.catalog.views)
+        with self._commit(f"source {made.name}", (catalog, self.program)) as commit:
+            commit.set(*facts_of(made))
+
+    def _check_name(self, name: str) -> None:
+        taken = {n.lower() for n in (*self.catalog.sources, *self.catalog.views)}
+        if not name.isidentifier() or name.startswith("Δ"):
+            raise QueryError(f"`{name}` is no name", hint="use letters, digits and _")
+        if name.lower() in taken:
+            raise NameTaken(
+                f"there is a source or view `{name}` already",
+                hint="drop it first, or take another name",
+            )
+
+    def _check_columns(
+        self, name: str, row: RecordType, key: tuple[str, ...], strict: bool, retain: bool
+    ) -> None:
+        if not row.fields:
+            raise QueryError(f"the source `{name}` has no columns", hint=EXAMPLE)
+        _check_reserved(row)
+        nested = len(source_parts(name, row, key)) > 1  # says what is wrong with the key
+        if key and not nested and not retain:
+            raise QueryError(
+                f"`{name}` has a key and keeps no copy of its rows, so that nobody can tell whether a key is there once",
+                hint="leave retain=False out, or the key",
+            )
+        if nested and not strict:
+            raise QueryError(
+                f"`{name}` has arrays with owners, and is not strict",
+                hint="a deletion of a row that is not there could take inner rows of another: leave strict=False out",
+            )
+
+    def view(
+        self,
+        name: str,
+        query: str | Query | Term,
+        *,
+        strategy: str = "auto",
+        key: str | Sequence[str] | None = None,
+    ) -> ViewHandle:
+        """Declares a view and computes it from what is there; again with the same query it is no change.
+
+        `key` names the columns that rows of a nested view are looked up by; its first column unless it is given.
+        """
+        _check_text(name, "name of a view")
+        name = self.catalog.named(name)
+        if strategy not in STRATEGIES:
+            raise QueryError(f"`{strategy}` is no strategy", hint=f"one of {', '.join(STRATEGIES)}")
+        keys = (key,) if isinstance(key, str) else tuple(key or ())
+        # Before the query is read, for which Spark may be asked, and before the lease is taken.
+        if self._is_defined(name, query, strategy, keys):
+            return ViewHandle(self, name)
+        before = self.catalog
+        text, language, term = read_query(query, before.schemas(), self.ask)
+        if self._is_defined(name, text, strategy, keys):
+            return ViewHandle(self, name)
+        with self._locked():
+            self._writing()
+            if self.catalog != before:  # another writer or thread has defined something since
+                if self._is_defined(name, text, strategy, keys):
+                    return ViewHandle(self, name)
+                text, language, term = read_query(query, self.catalog.schemas(), self.ask)
+            self._check_name(name)
+            self._define(name, text, language, term, strategy, keys)
+        return ViewHandle(self, name)
+
+    def _is_defined(self, name: str, query: Any, strategy: str, key: tuple[str, ...]) -> bool:
+        known = self.catalog.views.get(name)
+        if known is None or not _same_names(known.key, key):
+            return False
+        return (known.text, known.strategy) == (query, strategy)
+
+    def _define(
+        self, name: str, text: str, language: str, term: Term, strategy: str, keys: tuple[str, ...]
+    ) -> None:
+        """Plans a view, fills its maps from what is there, and commits both; the right to write is held."""
+        known, schemas = self._defined, self.catalog.schemas()
+        row = RecordType(tuple(key_fields(type_of(term))))
+        _check_reserved(row)
+        if strategy == "recompute" and language != "sql":
+            raise QueryError("only SQL can be recomputed", hint="leave the strategy out")
+        check_texts(term)
+        made = ViewDef(
+            name,
+            text,
+            language,
+            text_of(term),
+            ddl_of(row),
+            strategy,
+            1 + max((v.place for v in known.catalog.views.values()), default=0),
+            known.version + 1,
+            functions_of(term),
+            row=str(row),
+            key=keys,
+        )
+        self._register(made)
+        compiler = known.catalog.compiler(known.program)
+        try:
+            if strategy == "auto":
+                program, kept, why = compiler.choose(name, term, keys, self._sampled())
+            else:
+                program = compiler.asked_for(name, term, strategy, keys)
+                kept, why = strategy, "as was asked for"
+        except NotIncremental as e:
+            raise placed(e, text, schemas) if language == "sql" else e from None
+        view, before = program.views[name], known.program
+        made = replace(made, kept=kept, why=why, stored=keeps_answer(view), rules=RULES)
+        catalog = Catalog(known.catalog.sources, {**known.catalog.views, name: made})
+        with self._commit(f"view {name}", (catalog, program)) as commit:
+            commit.set(*facts_of(made))
+            for n, m in program.maps.items():
+                if n not in before.maps:
+                    commit.create(spec_of(m))
+            working = self._working(commit, program)
+            with self._telling("writing"):
+                if strategy == "recompute":
+                    self._recompute(working, view, catalog, made)
+                else:
+                    self._fill(commit, working, program, before)
+            self._add(commit, working)
+
+    def _fill(
+        self, commit: StoreCommit, working: Working, program: Program, before: Program
+    ) -> None:
+        """Computes the maps of a program that the one before does not have, from what is there."""
+        # Sources that have had rows and keep none.
+        gone = [k.removeprefix(SEEN) for k in commit.base.facts if k.startswith(SEEN)]
+        small = self.policy.most_here
+        Backfill(program, working, self.session, self.path, small, gone).run(before)
+
+    def drop(self, name: str) -> None:
+        """Takes away a view, or a source that no view reads, with the maps that only it needs."""
+        with self._locked():
+            self._writing()
+            name = self.catalog.named(name)
+            if name not in self.catalog.sources and name not in self.catalog.views:
+                raise self._unknown(name)
+            readers = self.catalog.readers(name)
+            if readers:
+                raise InUse(
+                    f"`{name}` is read by the view `{readers[0]}`",
+                    hint=f"drop `{readers[0]}` first",
+                )
+            rest = Catalog(
+                {n: s for n, s in self.catalog.sources.items() if n != name},
+                {n: v for n, v in self.catalog.views.items() if n != name},
+            )
+            sources = {m.name for s in rest.sources.values() if s.retain for m in s.all_maps}
+            if name in self.catalog.views:
+                program = without(self.program, name, sources)
+            else:
+                source = self.catalog.sources[name]
+                maps = {m.name for m in source.all_maps}
+                program = without_source(self.program, set(source.relations), maps)
+            kept = program.maps
+            with self._commit(f"drop {name}", (rest, program)) as commit:
+                for fact in (f"source:{name}", f"view:{name}"):
+                    if fact in commit.base.facts:
+                        commit.set(fact, None)
+                for m in commit.base.maps:
+                    if m not in kept:
+                        commit.drop(m)
+
+    def rebuild(self) -> None:
+        """Chooses anew what to keep for all views, and computes it from the sources, in one commit."""
+        with self._locked():
+            self._writing(stale=True)
+            self._rebuild(REBUILD)
+
+    def upgrade(self) -> None:
+        """Makes the Spark of this session the one that answers are given by: all views are computed again and verified."""
+        with self._locked():
+            self._writing(stale=True, other_spark=True)
+            before = self.session.adopt(self.session.settings_now())
+            try:
+                self._rebuild(REBUILD)
+            except BaseException:
+                self.session.adopt(before)
+                raise
+        self.verify()
+
+    def _rebuild(self, note: str) -> None:
+        catalog, program = self.catalog.chosen_again(
+            lambda q, known: read_query(q, known, self.ask)[2], self._sampled()
+        )
+        sources = {m.name for s in catalog.sources.values() for m in s.all_maps}
+        with self._commit(note, (catalog, program)) as commit:
+            if commit.base.facts.get(SETTINGS) != self.session.settings():
+                commit.set(SETTINGS, self.session.settings())
+            for made in catalog.views.values():
+                commit.set(*facts_of(made))
+            for name in commit.base.maps:
+                if name not in sources:
+                    commit.drop(name)
+            for name, m in program.maps.items():
+                if name not in sources:
+                    commit.create(spec_of(m))
+            working = self._working(commit, program)
+            working.refs = {n: r for n, r in working.refs.items() if n in sources}
+            with self._telling("writing"):
+                self._fill(commit, working, program, catalog.of_sources())
+                for name, view in program.views.items():
+                    if view.strategy == "recompute":
+                        self._recompute(working, view, catalog, catalog.views[name])
+            self._add(commit, working)
+
+
+def _check_text(name: Any, what: str) -> None:
+    if not isinstance(name, str):
+        raise QueryError(
+            f"the {what} is of type {type(name).__name__}", hint="give it as text: 'orders'"
+        )
+
+
+def _check_reserved(row: RecordType) -> None:
+    """Names of columns and of fields at any depth that mean something here."""
+    taken = [n for n in field_names(row) if n.lower() in RESERVED]
+    if taken:
+        raise QueryError(f"the column name `{taken[0]}` has a meaning already", hint="take another")
+
+
+def _ddl(schema: StructType) -> str:
+    if not isinstance(schema, StructType):
+        raise QueryError(
+            f"the schema is of type {type(schema).__name__}",
+            hint="give it as DDL, such as 'id BIGINT, item STRING', or as a StructType",
+        )
+    return ddl_of_struct(schema)
+
+
+def _same_names(a: Sequence[str], b: Sequence[str]) -> bool:
+    """Whether columns are the same: upper and lower case are, as in SQL."""
+    return [n.lower() for n in a] == [n.lower() for n in b]
+
+
+def _refuse_files(**given: Any) -> None:
+    """Where a source's rows come from is not watched; what is said of that is not taken for meant."""
+    said = [n for n, v in given.items() if v]
+    if said:
+        raise QueryError(
+            f"`{said[0]}=` of a source is not read: no directory is watched yet",
+            hint="leave it out, read the files with spark.read, and apply the DataFrame",
+        )
