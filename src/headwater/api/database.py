@@ -12,8 +12,8 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from headwater.api.asking import Asking
-from headwater.api.declaring import Declaring
 from headwater.api.handles import Source, ViewHandle
+from headwater.api.running import Running
 from headwater.api.writing import asked_to_keep
 from headwater.engine.policy import Policy
 from headwater.engine.spark.session import Session
@@ -35,7 +35,7 @@ def open_database(
     return Database(path, spark, partitions, keep_versions, keep_minutes)
 
 
-class Database(Declaring):
+class Database(Running):
     """Sources and views in a directory; made by `headwater.open`.
 
     Threads may share a handle: reads go on beside each other, and writes wait for one another. A process that was
@@ -53,6 +53,7 @@ class Database(Declaring):
         session = Session(spark, partitions)
         self.ask = Asking(session)
         self.policy = Policy()
+        self._bound = {}
         asked = {"versions": keep_versions, "minutes": keep_minutes}
         super().__init__(path, session, asked_to_keep(asked))
 

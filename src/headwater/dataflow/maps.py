@@ -99,7 +99,8 @@ def remembered_spec(stage: Stage) -> MapSpec:
     """What rows gave: by row, how often it is there, and for each output its rows with weights."""
     key = numbered("k", types_of(stage.inputs[0].row))
     gave = tuple((f"v{i}", given_type(row)) for i, row in enumerate(stage.outputs.values()))
-    return MapSpec(f"r:{stage.name}", key, (*_COUNT, *gave), tuple(n for n, _ in key), "latest")
+    ring = (*_COUNT, ("n", pa.int64()), *gave)
+    return MapSpec(f"r:{stage.name}", key, ring, tuple(n for n, _ in key), "latest")
 
 
 def given_type(row: RecordType) -> pa.DataType:

@@ -74,7 +74,7 @@ class RowWise(Call):
         arrays = [column(table, n) for n in s.inputs[0].columns]
         found = self.context.arrangement(spec).lookup(keyed(spec, arrays, len(rows)))
         index = np.asarray(column(found, INDEX)).tolist()
-        had = dict(zip(index, values_of(found.column(COUNT)), strict=True))
+        had = dict(zip(index, values_of(found.column("n")), strict=True))
         kept = [
             dict(zip(index, found.column(f"v{o}").to_pylist(), strict=True))
             for o in range(len(s.outputs))
@@ -110,12 +110,11 @@ class RowWise(Call):
             counts.append(left)
         there = pa.array([int(c > 0) for c in counts], pa.int64())
         columns: dict[str, Any] = {f"k{j}": a for j, a in enumerate(arrays)}
-        columns[COUNT] = pa.array(counts, pa.int64())
+        columns[COUNT], columns["n"] = there, pa.array(counts, pa.int64())
         for o, output in enumerate(s.outputs):
             columns[f"v{o}"] = self._given(
                 output, [g if c else None for g, c in zip(gave[o], counts, strict=True)], rows
             )
-        del there
         self.made.add(spec, entries(spec, columns, len(rows)))
 
     def _given(self, output: str, gave: list[Any], rows: list[Any]) -> pa.Array:
