@@ -79,6 +79,10 @@ class Prepared:
 class Running(Flowing):
     """The part of a database that runs stages."""
 
+    _failures: dict[str, Failed]
+    """Why stages are held, until the next run."""
+    _seen_ready: list[str]
+
     def run(
         self,
         *,
@@ -99,7 +103,7 @@ class Running(Flowing):
         _check_amounts(epochs=epochs, seconds=seconds, every=every, rounds=rounds, workers=workers)
         started = time.monotonic()
         self._stopping = threading.Event()
-        self._failures: dict[str, Failed] = {}
+        self._failures = {}
         out = Progress()
         turns = _Turns(rounds)
         while True:
@@ -131,6 +135,15 @@ class Running(Flowing):
         event = getattr(self, "_stopping", None)
         if event is not None:
             event.set()
+
+    def _pause(self, name: str, paused: bool) -> None:
+        with self._locked():
+            self._writing()
+            before = self.graph
+            after = before.with_node(name, paused=paused)
+            with self._commit(f"stage {name}", minor=True) as commit:
+                self._set_graph(commit, after, before)
+            self._became(after)
 
     def _turn(self, most: int, bottlenecks: bool, turns: _Turns) -> list[str]:
         """Runs the stage whose turn it is, or several at the same time; who ran."""
