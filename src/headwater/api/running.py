@@ -293,6 +293,8 @@ class Running(Flowing):
         stage, before = p.stage, self.graph
         name = stage.name
         outputs = {o: consolidated(t) for o, t in p.made.outputs.items()}
+        if p.made.aside:
+            outputs[f"{name}_failed"] = _aside(p.made.aside)
         staged = {o: Change.of(t) for o, t in outputs.items() if t.num_rows}
         moved = {r for m in self.program.maps.values() for r in m.reads}.intersection(staged)
         node = before.nodes[name]
@@ -449,6 +451,14 @@ def failure(name: str, graph: Graph, failed: Failed) -> StageFailed:
     made = StageFailed(f"the stage `{name}` failed: {failed.told}", hint="\n".join(where))
     made.__cause__ = failed.why
     return made
+
+
+def _aside(rows: list[tuple[str, str, str, str]]) -> pa.Table:
+    """Rows that were set aside, as a change."""
+    names = ["input", "key", "row", "error"]
+    arrays = [pa.array([r[i] for r in rows], pa.large_string()) for i in range(4)]
+    ones = pa.array([1] * len(rows), pa.int64())
+    return consolidated(pa.table([*arrays, ones], [*names, WEIGHT]))
 
 
 def _repeated(table: pa.Table, names: list[str], made: Any) -> list[Any]:
