@@ -20,7 +20,7 @@ from headwater.errors import StageError, StateConflict
 from headwater.state.arrangement import INDEX
 from headwater.state.hashing import hash_keys
 from headwater.state.positions import from_position
-from headwater.state.run import MOST, MapSpec, column
+from headwater.state.run import MapSpec, column
 
 
 class Grouped(Keyed):
@@ -89,9 +89,7 @@ class Grouped(Keyed):
         found = from_position(self.context.arrangement(spec), key, first, until=until)
         columns = [n for n, _ in spec.key if n != "due"]
         h = hash_keys([column(found, n) for n in columns], found.num_rows)
-        mine = (h >= np.int64(self.context.low)) & (
-            h < self.context.high if self.context.high < MOST else True
-        )
+        mine = (h >= np.int64(self.context.low)) & (h <= np.int64(self.context.high - 1))
         found = found.filter(pa.array(mine))
         return [column(found, n) for n in columns] if found.num_rows else None
 

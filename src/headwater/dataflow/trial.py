@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from headwater.calculus.types import RecordType
 from headwater.dataflow.define import Readable, Stage, stage_of
@@ -25,8 +26,21 @@ from headwater.dataflow.words import name_of
 from headwater.errors import StageError, StageFailed
 from headwater.language.schema import columns
 
-DEFINED = "__stage__"
-"""The attribute of a function that has its definition."""
+_DEFINED: WeakKeyDictionary[Callable[..., Any], Given] = WeakKeyDictionary()
+"""The definitions of functions; beside them, for a function goes to tasks with all that hangs on it."""
+
+
+def defined(f: Any) -> Given | None:
+    """The definition of a function, if it has one."""
+    try:
+        return _DEFINED.get(f)
+    except TypeError:  # of something that is no function
+        return None
+
+
+def note(f: Callable[..., Any], given: Given) -> None:
+    """Notes the definition of a function."""
+    _DEFINED[f] = given
 
 
 @dataclass(frozen=True)
@@ -50,7 +64,7 @@ def stage(*inputs: Any, **words: Any) -> Callable[[Callable[..., Any]], Callable
     """Defines a stage for a trial, or for `db.stage(f)` later; the function stays callable."""
 
     def define(f: Callable[..., Any]) -> Callable[..., Any]:
-        setattr(f, DEFINED, Given(f, inputs, words))
+        note(f, Given(f, inputs, words))
         return f
 
     return define
@@ -163,7 +177,7 @@ def trial(
 
 
 def _definition(s: Any) -> Given | Stage:
-    found = s if isinstance(s, Stage) else getattr(s, DEFINED, None)
+    found = s if isinstance(s, Stage) else defined(s)
     if found is None:
         raise StageError(
             f"{s!r} is no stage", hint="define it with flow.stage(...) or db.stage(...)"
