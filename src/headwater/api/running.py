@@ -356,6 +356,8 @@ class Running(Flowing):
         )
         made = Made(empty_outputs(stage), {}, found.points, context.clock, found.aside)
         made.stored = found.runs
+        for name, tables in found.foreign.items():
+            made.entries[name] = [(snapshot.version.maps[name][0], t) for t in tables]
         for o, files in found.files.items():
             tables = [read_file(self.path / f) for f in files]
             made.outputs[o] = pa.concat_tables([made.outputs[o], *tables])

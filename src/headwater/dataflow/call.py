@@ -65,6 +65,8 @@ class Made:
     aside: list[tuple[str, str, str, str]] = field(default_factory=list)
     """Rows of calls that failed, where they are set aside: the input, the key, the row, the error."""
 
+    foreign: list[tuple[MapSpec, pa.Table]] = field(default_factory=list)
+    """Records that were written for groups of other parts: they are put in place last, once they are seen together."""
     stored: dict[str, list[RunRef]] = field(default_factory=dict)
     """Runs that tasks have written, by map."""
     files: list[str] = field(default_factory=list)

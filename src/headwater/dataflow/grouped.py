@@ -20,7 +20,7 @@ from headwater.errors import StageError, StateConflict
 from headwater.state.arrangement import INDEX
 from headwater.state.hashing import hash_keys
 from headwater.state.positions import from_position
-from headwater.state.run import MapSpec, column
+from headwater.state.run import LEAST, MOST, MapSpec, column
 
 
 class Grouped(Keyed):
@@ -229,7 +229,19 @@ class Grouped(Keyed):
                     for at, value in held[name].writes.items():
                         self._note(p, written, (other, at), g, value, groups)
             if written:
-                self.made.add(spec, self._entries(groups, p, spec, written))
+                self._put_entries(spec, self._entries(groups, p, spec, written))
+
+    def _put_entries(self, spec: MapSpec, table: pa.Table) -> None:
+        """New entries; those of records of groups that are computed elsewhere are kept apart."""
+        low, high = self.context.low, self.context.high
+        if spec.kind != "latest" or (low <= LEAST and high >= MOST):
+            self.made.add(spec, table)
+            return
+        h = np.asarray(column(table, "_h"))
+        mine = (h >= np.int64(low)) & (h <= np.int64(high - 1))
+        self.made.add(spec, table.filter(pa.array(mine)))
+        if not mine.all():
+            self.made.foreign.append((spec, table.filter(pa.array(~mine))))
 
     def _note(
         self,

@@ -32,7 +32,7 @@ from headwater.engine.change import read_file, write_file
 from headwater.engine.here.answers import consolidated
 from headwater.engine.spark.rounds import BLOBS, bytes_of, from_bytes, given, numbers_of, runs_of
 from headwater.engine.spark.session import Session, telling
-from headwater.errors import StageError
+from headwater.errors import StageError, StateConflict
 from headwater.io.values import converted
 from headwater.plan.program import WEIGHT
 from headwater.state.arrangement import Arrangement
@@ -119,6 +119,8 @@ class Result:
     files: dict[str, list[str]] = field(default_factory=dict)
     points: dict[str, Any] = field(default_factory=dict)
     aside: list[tuple[str, str, str, str]] = field(default_factory=list)
+    foreign: dict[str, list[pa.Table]] = field(default_factory=dict)
+    """Records that were written for groups of other parts."""
 
 
 def run(
@@ -148,7 +150,7 @@ def run(
             "zone": context.zone,
         },
         looked_up,
-        (version, 1),
+        (version, 0),
         session.partitions,
     )
     try:
@@ -171,7 +173,25 @@ def run(
     finally:
         for name in made:
             (root / name).unlink(missing_ok=True)
-    return _gathered(rows)
+    found = _gathered(rows)
+    for name, tables in found.foreign.items():
+        _check_foreign(plan, name, pa.concat_tables(tables), found.runs.get(name, []))
+    return found
+
+
+def _check_foreign(plan: Plan, name: str, table: pa.Table, new: list[RunRef]) -> None:
+    """`StateConflict` where two groups, of any parts, wrote one entry differently."""
+    spec = plan.maps[name][0]
+    own = Arrangement(spec, new, runs_of(plan.root)).lookup(table, whole_key=True)
+    both = pa.concat_tables([table, own.select(table.column_names).cast(table.schema)])
+    keys = hash_keys([canonical(column(both, n)) for n, _ in spec.key], both.num_rows)
+    whole = hash_keys([canonical(column(both, n)) for n in table.column_names], both.num_rows)
+    if len(np.unique(keys)) != len(np.unique(whole)):
+        raise Failed(
+            StateConflict(
+                f"an entry of the state of `{plan.stage.name}` is written by two groups, and differently"
+            )
+        )
 
 
 def _no_runnable(waiting: Any, small: Any) -> None:
@@ -355,6 +375,8 @@ def _made(
             yield _result("file", output, write_file(Path(plan.root), consolidated(table)).encode())
     for output, key in made.points.items():
         yield _result("point", output, json.dumps(as_data(key)).encode())
+    for spec, table in made.foreign:
+        yield _result("foreign", spec.name, bytes_of(table))
     if made.aside:
         yield _result("aside", "", json.dumps(made.aside).encode())
 
@@ -409,6 +431,8 @@ def _gathered(rows: Sequence[Mapping[str, Any]]) -> Result:
         elif r["kind"] == "point":
             key = of_data(json.loads(r["content"]))
             out.points[name] = max(out.points.get(name, key), key)
+        elif r["kind"] == "foreign":
+            out.foreign.setdefault(name, []).append(from_bytes(r["content"]))
         else:
             out.aside += [tuple(a) for a in json.loads(r["content"])]
     return out
