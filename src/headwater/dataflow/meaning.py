@@ -209,7 +209,7 @@ class Meaning:
             bool(len(self.waiting(n)[o]))
             for o in outputs
             for n, node in self.nodes.items()
-            if o in node.queues
+            if o in node.queues and n != name
         ]
         return bool(unread) and all(unread)
 
