@@ -17,6 +17,20 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 
+def rings(after: Mapping[str, Collection[str]]) -> dict[str, frozenset[str]]:
+    """For each node those that it is on a cycle with: whom it reaches, and who reach it; itself at least."""
+
+    def reached(name: str) -> set[str]:
+        out, new = set[str](), {name}
+        while new:
+            new = {m for n in new for m in after[n]} - out
+            out |= new
+        return out
+
+    far = {n: reached(n) for n in after}
+    return {n: frozenset({n, *(m for m in far[n] if n in far[m])}) for n in after}
+
+
 @dataclass(frozen=True)
 class Schedule:
     """The counters: how often nodes ran, since when those that can run could, the count that was chosen last, and the time."""
