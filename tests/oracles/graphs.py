@@ -23,6 +23,7 @@ from typing import Any
 from headwater import flow
 from headwater.dataflow.define import Readable
 from headwater.dataflow.meaning import Meaning
+from headwater.dataflow.rows import sort_key
 from headwater.dataflow.trial import DEFINED, Flow, bag_of
 from headwater.dataflow.unread import Bag
 from headwater.language.schema import columns
@@ -398,7 +399,7 @@ class _Drawing:
                 return flow.least("x")
             case "greatest":
                 return flow.greatest("x")
-        return lambda rows: rows[:1]
+        return lambda rows: [max(rows, key=sort_key)]
 
     def kind_increment(self) -> None:
         """No state: it is about an increment."""
