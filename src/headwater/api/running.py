@@ -251,10 +251,20 @@ class Running(Flowing):
         """Whether every reader of every output of a stage has a complete frame that it has not read."""
         unread = [
             bool(len(waits[r][o])) if r in waits else bool(graph.cursors[r, o].at)
-            for o in graph.stages[name].outputs
+            for o in self._sends(name, graph)
             for r in graph.readers(o)
         ]
         return bool(unread) and all(unread)
+
+    def _sends(self, name: str, graph: Graph) -> Iterator[str]:
+        """The flows that an epoch of a stage would write, with the stages that are run together with it."""
+        for o in graph.stages[name].outputs:
+            bound = self._bound.get(name)
+            after = None if bound is None else self._follower(bound, o, graph)
+            if after is None:
+                yield o
+            else:
+                yield from self._sends(after.name, graph)
 
     # --- an epoch --------------------------------------------------------------------------------------------------
 
