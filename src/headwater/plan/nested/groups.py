@@ -57,7 +57,7 @@ def groups_again(term: Term) -> bool:
     )
 
 
-def each_fused(term: Term) -> Term | None:
+def each_fused(term: Each) -> Term | None:
     """each k ↦ v in m collect s(v, q(k)) = each k ↦ ⟨v, u⟩ in ⟨m, Q⟩ collect [v > 0] · s(v, u)."""
     if not isinstance(term, Each) or term.value.type != INT:
         return None
@@ -132,7 +132,7 @@ def _by(q: Term, key: Var) -> Signed | None:
 # --- bags that are taken apart -------------------------------------------------------------------------------------
 
 
-def each_opened(term: Term) -> Term | None:
+def each_opened(term: Each) -> Term | None:
     """each k ↦ v in m collect (for x in v.a collect s) = for the rows of m collect s, with their k and x.
 
     The same of `each x ↦ w in v.a`, by k and x together. That the group has rows goes without saying then.
