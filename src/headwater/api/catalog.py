@@ -117,7 +117,7 @@ class SourceDef:
 
     @property
     def _keyed(self) -> list[SourcePart]:
-        return [p for p in self.parts if p.key and p.above is not None]
+        return [p for p in self.parts if p.key and p.owner is not None]
 
     @cached_property
     def maps(self) -> dict[str, Map]:
@@ -203,7 +203,8 @@ class Catalog:
 
     def owning(self, relation: str) -> SourceDef:
         """The source that has a relation: itself, or that of the rows an array is in."""
-        return self.sources[relation.partition(".")[0]]
+        own = self.sources.get(relation)
+        return own or next(s for s in self.sources.values() if relation in s.relations)
 
     def schemas(self) -> dict[str, MapType]:
         """What queries may read."""
@@ -382,7 +383,7 @@ def part_map(source: SourceDef, part: SourcePart) -> tuple[Map, Term]:
     row = part.row if source.nested else source.row
     names = [n for n, _ in row.fields]
     low = [n.lower() for n in names]
-    by = [low.index(k.lower()) for k in part.owner or part.key] or range(len(names))
+    by = [low.index(k.lower()) for k in part.label or part.key] or range(len(names))
     term = _selected(part.name, row, names)
     note = f"the rows of {part.name}"
     return map_of(term, list(by), None, "change", (), (), note, "source", None, names), term
@@ -390,7 +391,7 @@ def part_map(source: SourceDef, part: SourcePart) -> tuple[Map, Term]:
 
 def key_map(part: SourcePart) -> tuple[Map, Term]:
     """The map that has the keys of inner rows, and which of their arrays are there."""
-    names = [*part.key, *part.marks]
+    names = [*part.key, *part.marks.values()]
     term = _selected(part.name, part.row, names)
     by = list(range(len(part.key)))
     note = f"the keys of {part.name}"

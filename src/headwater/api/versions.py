@@ -203,7 +203,7 @@ class Readable:
         snapshot, at = self._at(version)
         view = self._nested_at(at, name, snapshot.number)
         columns = nested_rows.key_of(view)
-        if any("#" in n for n, _ in columns):  # a label
+        if not nested_rows.has_plain_key(view):
             raise QueryError(
                 f"the first column of `{name}` is an array", hint="define the view with key=[...]"
             )
