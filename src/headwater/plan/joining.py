@@ -14,7 +14,7 @@ from headwater.calculus.check import type_of
 from headwater.calculus.terms import Pred, Rel, Term, Unbox, Var, variables
 from headwater.calculus.types import DYADIC, INT
 from headwater.plan.failures import raises
-from headwater.plan.flow import Flow, Link, connected, links_of, parts_of
+from headwater.plan.flow import Flow, Link, connected, links_of, subterms_over
 from headwater.plan.maps import FIRST_ORDER, output_of
 from headwater.plan.program import Version
 from headwater.rules.changes import Changed
@@ -91,7 +91,7 @@ class Rest:
         ]
         factors = [f for ring in self.rings for f in ring]
         reading = [*self.filters, *self.key, *factors, *(s for _, s in self.arrays)]
-        needed = list(dict.fromkeys(p for t in reading for p in parts_of(t, inside)))
+        needed = list(dict.fromkeys(p for t in reading for p in subterms_over(t, inside)))
         atoms = tuple((v, self.sources[v]) for v in block)
         return Joining(atoms, version, within, list(links.values()), needed, absorbed)
 

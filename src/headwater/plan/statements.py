@@ -47,7 +47,7 @@ RULES = 2
 """By which rules new views are planned. A view that was planned by earlier ones keeps to them, and so its maps:
 
     0   all unions are written out; all changes of a product at once
-    1   unions that multiply are relations (`rules.unions`); many changes of a product one by one (`rules.changes`)
+    1   unions that multiply are relations (`plan.unions`); many changes of a product one by one (`rules.changes`)
     2   equal scalar subqueries of a row are one, and their averages are known not to fail; running sums of doubles carry
         what comes before
 """

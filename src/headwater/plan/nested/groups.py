@@ -42,7 +42,7 @@ from headwater.calculus.terms import (
     variables,
 )
 from headwater.calculus.types import INT, ProductType, is_scalar
-from headwater.plan.subqueries.keyed import LIVE, ONE, by_equalities, key_of, opened, value_of
+from headwater.plan.subqueries.keyed import LIVE, ONE, by_equalities, key_of, keyless, value_of
 from headwater.rules.monomial import Monomial, Signed, monomial, sum_of, summands
 from headwater.rules.rows import cells, row_like
 
@@ -116,7 +116,7 @@ def _asked(term: Term, key: Var) -> list[Term]:
 
 def _by(q: Term, key: Var) -> Signed | None:
     """A value q(k) as monomials by key; None if equalities do not say all columns of the key, each once."""
-    keyed = by_equalities(opened(summands(q)), {key})
+    keyed = by_equalities(keyless(summands(q)), {key})
     if keyed is None or len(keyed.keys) != len(cells(key)) or set(keyed.keys) != set(cells(key)):
         return None
     places = [keyed.keys.index(c) for c in cells(key)]
