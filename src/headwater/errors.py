@@ -210,3 +210,38 @@ class NameTaken(HeadwaterError):
 
 class InUse(HeadwaterError):
     """A source or view that others read cannot be dropped."""
+
+
+class StageError(HeadwaterError):
+    """A stage, flow or word of a dataflow that means nothing: an unknown input, a route over no column, two writers."""
+
+
+class StageChanged(StageError):
+    """A stage that was defined before with another function, schema or route; what differs, and what can be done."""
+
+
+class StageMissing(StageError):
+    """A stage that has input to read and no function in this process: define it again by its name."""
+
+
+class StageFailed(HeadwaterError):
+    """A stage whose epoch failed: its name, the epoch, what was read, the key, the first row, and the error.
+
+    Nothing of the epoch was committed, the rest of the graph went on, and the next `run` tries again.
+    """
+
+
+class StateConflict(HeadwaterError):
+    """Two groups of an epoch that wrote the same entry of a stage's state differently."""
+
+
+class FlowFull(HeadwaterError):
+    """A flow with more unread increments than `db.limit` allows; who does not read it, and why."""
+
+
+class CycleLimit(HeadwaterError):
+    """A cycle that ran for more than `rounds` epochs without input from outside; its path and its last increments."""
+
+
+class Stuck(HeadwaterError):
+    """A stage that waits for a flow that nobody writes."""

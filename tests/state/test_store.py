@@ -1,7 +1,8 @@
 """The store against a plain dictionary: whatever is done to it, in any order, every version reads the same.
 
 A machine merges random changes (in one piece, blindly, or divided over hash ranges), looks up, groups, takes
-first entries, scans, purges, compacts, collects, reopens, drops and creates maps, and reads back in time. The
+first entries, scans, purges, compacts, collects, reopens, drops and creates maps, and reads back in time. It puts
+entries into latest maps, and a queue has runs of another map, which come and go one by one. Some versions are minor. The
 model of a version is a dict from keys to ring values for each map. The hash is weak on purpose, so that keys
 that share one are the rule and both ends of the hash space occur; segments, checkpoints and pieces of a
 compaction are small, so that a few rows have several of them.
@@ -16,7 +17,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import pairwise, product
 from pathlib import Path
@@ -36,7 +37,7 @@ from headwater.state.arrangement import Arrangement, Touched
 from headwater.state.collection import Keep
 from headwater.state.ends import first_k
 from headwater.state.files import LocalFiles
-from headwater.state.run import LEAST, MOST, MapSpec, Order, Writer
+from headwater.state.run import LEAST, MOST, MapSpec, Order, RunRef, Writer
 from headwater.state.store import Commit, Store
 
 Key = tuple[Any, ...]
@@ -70,8 +71,25 @@ BEST = MapSpec(
     "value",
     (Order("r", descending=True),),
 )
+LINES = pa.list_(pa.struct([("x", TEXT), ("y", pa.decimal128(9, 2))]))
+CELLS = MapSpec(
+    "cells",
+    (("a", INT), ("b", TEXT)),
+    (("n", pa.int32()), ("t", TEXT), ("l", LINES), ("x", REAL)),
+    ("a", "b"),
+    "latest",
+)
+NOTES = MapSpec(
+    "notes",
+    (("a", INT), ("c", INT), ("b", TEXT)),
+    (("n", INT), ("t", TEXT)),
+    ("a",),
+    "latest",
+    (Order("c", descending=True),),
+)
+QUEUE = replace(BAG, name="queue", pinned=True, of="bag")
 GIVEN = pa.schema([("_h", INT), ("a", INT)])
-SPECS = {s.name: s for s in (TOTALS, BAG, SUMS, RANKS, BEST)}
+SPECS = {s.name: s for s in (TOTALS, BAG, SUMS, RANKS, BEST, CELLS, NOTES)}
 HASHES = (LEAST, 5, MOST - 1)
 PARTS = ("keys", "old", "new")
 CUTS = (LEAST, LEAST + 1, -1, 5, 6, MOST - 1, MOST)
@@ -90,6 +108,13 @@ RINGS: dict[str, st.SearchStrategy[Any]] = {
     "d": st.integers(-300, 300).map(lambda i: Decimal(i) / 100),
     "x": st.integers(-4, 4).map(lambda i: i / 2),
 }
+CENTS = st.none() | st.integers(0, 9).map(lambda i: Decimal(i).scaleb(-2))
+HELD: dict[str, st.SearchStrategy[Any]] = {
+    "t": st.sampled_from([None, "", "x", "é"]),
+    "l": st.none()
+    | st.lists(st.none() | st.fixed_dictionaries({"x": VALUES["b"], "y": CENTS}), max_size=2),
+    "x": st.sampled_from([None, 0.5, math.inf]),
+}
 
 
 def plain(value: Any) -> Any:
@@ -101,6 +126,13 @@ def plain(value: Any) -> Any:
 
 def unplain(key: Key) -> Key:
     return tuple(math.nan if v == "NaN" else v for v in key)
+
+
+def hashable(value: Any) -> Any:
+    """A ring value that may be nested."""
+    if isinstance(value, list):
+        return tuple(hashable(v) for v in value)
+    return tuple(sorted(value.items())) if isinstance(value, dict) else value
 
 
 def plainly(key: Iterable[Any]) -> Key:
@@ -146,7 +178,7 @@ def read(spec: MapSpec, entries: pa.Table) -> list[Change]:
     rings = list(zip(*(entries.column(n).to_pylist() for n in spec.rings), strict=True))
     if "_h" in entries.column_names:
         assert entries.column("_h").to_pylist() == [hash_of(spec, k) for k in keys]
-    return [(plainly(k), r) for k, r in zip(keys, rings, strict=True)]
+    return [(plainly(k), hashable(list(r))) for k, r in zip(keys, rings, strict=True)]
 
 
 def indexed(spec: MapSpec, entries: pa.Table) -> Counter[tuple[int, Key, Ring]]:
@@ -156,7 +188,8 @@ def indexed(spec: MapSpec, entries: pa.Table) -> Counter[tuple[int, Key, Ring]]:
 
 
 def zero(spec: MapSpec) -> Ring:
-    return (0,) * len(spec.ring)
+    rest = None if spec.kind == "latest" else 0
+    return (0, *[rest] * (len(spec.ring) - 1))
 
 
 def add(a: Ring, b: Ring) -> Ring:
@@ -178,6 +211,16 @@ def merged(spec: MapSpec, old: Map, changes: list[Change]) -> Map:
         new[key] = add(old.get(key, zero(spec)), ring)
         if new[key][0] == 0:
             del new[key]
+    return new
+
+
+def put(old: Map, entries: list[Change]) -> Map:
+    """New entries in place of old ones; a key whose count is zero is gone."""
+    new = dict(old)
+    for key, ring in entries:
+        new.pop(plainly(key), None)
+        if ring[0]:
+            new[plainly(key)] = hashable(list(ring))
     return new
 
 
@@ -224,10 +267,18 @@ def keys_of(name: str) -> st.SearchStrategy[tuple[str, list[Key]]]:
     return st.tuples(st.just(name), st.lists(key_of(SPECS[name]), max_size=8))
 
 
+def entries_of(name: str) -> st.SearchStrategy[tuple[str, list[Change]]]:
+    """Rows for a latest map; what a row has beside a count of zero does not matter."""
+    spec = SPECS[name]
+    ring = st.tuples(st.sampled_from([0, 1, 1]), *(HELD[n] for n in spec.rings[1:]))
+    return st.tuples(st.just(name), st.lists(st.tuples(key_of(spec), ring), max_size=14))
+
+
 NAMES = st.sampled_from(sorted(SPECS))
-CHANGES = NAMES.flatmap(changes_of)
+CHANGES = st.sampled_from([n for n, s in SPECS.items() if s.kind != "latest"]).flatmap(changes_of)
+ENTRIES = st.sampled_from(["cells", "notes"]).flatmap(entries_of)
 KEYS = NAMES.flatmap(keys_of)
-ORDERED = st.sampled_from(["ranks", "best"]).flatmap(keys_of)
+ORDERED = st.sampled_from(["ranks", "best", "notes"]).flatmap(keys_of)
 RANGES = st.lists(st.sampled_from(CUTS[1:-1]), max_size=3, unique=True).map(
     lambda cuts: [LEAST, *sorted(cuts), MOST]
 )
@@ -251,6 +302,8 @@ class Machine(RuleBasedStateMachine):
         self.rows: dict[Key, list[int]] = {}
         self.past: dict[int, Past] = {0: Past({}, {})}
         self.head, self.floor = 0, 1
+        self.minor, self.counted = False, list[int]()
+        self.queued: dict[RunRef, Map] = {}
 
     @initialize(
         fan=st.integers(2, 4),
@@ -286,7 +339,8 @@ class Machine(RuleBasedStateMachine):
         commit = self.writer.begin()
         for spec in SPECS.values():
             commit.create(spec)
-        self.commit(commit, {name: {} for name in SPECS})
+        commit.create(QUEUE)
+        self.commit(commit, {name: {} for name in (*SPECS, "queue")})
 
     def opened(self) -> Store:
         return Store(LocalFiles(self.folder), Keep(versions=self.keep))
@@ -311,7 +365,9 @@ class Machine(RuleBasedStateMachine):
             {**self.now.maps, **(maps or {})}, {k: v for k, v in facts.items() if v is not None}
         )
         self.head += 1
-        assert self.writer.commit(commit).number == self.head == self.store.head()
+        self.counted += [] if self.minor else [self.head]
+        note = {"minor": True} if self.minor else None
+        assert self.writer.commit(commit, note).number == self.head == self.store.head()
         for name in maps or {}:
             self.same_map(self.store.at().arrangement(name), self.now.maps[name])
 
@@ -498,6 +554,76 @@ class Machine(RuleBasedStateMachine):
         commit.set(key, value)
         self.commit(commit)
 
+    @rule(batch=ENTRIES)
+    def put(self, batch: tuple[str, list[Change]]) -> None:
+        name, entries = batch
+        spec = self.existing(name)
+        if spec is None:
+            return
+        commit = self.writer.begin()
+        commit.put(name, table(spec, entries))
+        self.commit(commit, {name: put(self.now.maps[name], entries)})
+
+    @rule(batch=ENTRIES, ends=RANGES)
+    def put_in_parallel(self, batch: tuple[str, list[Change]], ends: list[int]) -> None:
+        name, entries = batch
+        spec = self.existing(name)
+        if spec is None:
+            return
+        commit = self.writer.begin()
+        for low, high in pairwise(ends):
+            writer = Writer(self.store.files, "task")
+            mine = [(k, r) for k, r in entries if low <= hash_of(spec, k) < high]
+            writer.add(spec, [commit.arrangement(name).put(table(spec, mine))], commit.generation())
+            commit.add(name, [ref for _, ref in writer.close()])
+        self.commit(commit, {name: put(self.now.maps[name], entries)})
+
+    @rule(minor=st.booleans())
+    def minor_from_now_on(self, minor: bool) -> None:
+        self.minor = minor
+
+    # --- a queue ----------------------------------------------------------------------------------------
+
+    def waiting(self) -> Map:
+        """What the runs of the queue say together."""
+        return merged(QUEUE, {}, [e for content in self.queued.values() for e in content.items()])
+
+    @rule(batch=changes_of("bag"), done=st.sets(st.integers(0, 3)))
+    def enqueue(self, batch: tuple[str, list[Change]], done: set[int]) -> None:
+        """A run becomes one of both maps; some that were in the queue are done with."""
+        if self.existing("bag") is None:
+            return
+        commit = self.writer.begin()
+        self.dequeue(commit, done)
+        commit.merge("bag", table(BAG, batch[1]), blind=True)
+        refs = commit.change.added.get("bag", [])
+        commit.add("queue", refs)
+        self.queued |= {ref: net(BAG, batch[1]) for ref in refs}
+        new = {"bag": merged(BAG, self.now.maps["bag"], batch[1]), "queue": self.waiting()}
+        self.commit(commit, new)
+
+    def dequeue(self, commit: Commit, done: set[int]) -> None:
+        gone = [ref for i, ref in enumerate(self.queued) if i in done]
+        commit.remove("queue", gone)
+        self.queued = {r: content for r, content in self.queued.items() if r not in gone}
+
+    @rule(done=st.sets(st.integers(0, 3)))
+    def enqueue_all(self, done: set[int]) -> None:
+        """All runs that the other map has now, whatever they came from; none is there twice."""
+        commit = self.writer.begin()
+        _, refs = commit.base.maps.get("bag", (BAG, ()))
+        for ref in refs:
+            if ref in self.queued:
+                with pytest.raises(StateError, match="a run twice"):
+                    commit.add("queue", [ref])
+        self.dequeue(commit, done)
+        new = [ref for ref in refs if ref not in commit.base.maps["queue"][1]]
+        commit.add("queue", new)
+        for ref in new:
+            held = Arrangement(BAG, [ref], self.store.runs).collected([ref], LEAST, MOST)
+            self.queued[ref] = dict(read(BAG, held))
+        self.commit(commit, {"queue": self.waiting()})
+
     # --- upkeep -----------------------------------------------------------------------------------------
 
     @rule(whole=st.booleans(), background=st.booleans(), now=st.booleans())
@@ -512,7 +638,7 @@ class Machine(RuleBasedStateMachine):
             self.writer.compact(whole)
         if now:
             self.commit(self.writer.begin(), self.now.maps)
-            refs = [r for _, r in self.store.at().version.maps.values()]
+            refs = [r for s, r in self.store.at().version.maps.values() if not s.pinned]
             assert not whole or background or all(len(r) <= 1 for r in refs), refs
 
     @rule()
@@ -520,7 +646,9 @@ class Machine(RuleBasedStateMachine):
         """Versions out of retention are gone, and no other is."""
         self.commit(self.writer.begin())  # what waits to ride is no garbage
         self.writer.collect()
-        self.floor = max(self.floor, self.head - self.keep + 1)
+        kept = self.counted[-self.keep :]
+        self.floor = max(self.floor, kept[0] if len(kept) == self.keep else 1)
+        assert self.store.kept() == list(range(self.floor, self.head + 1))
         records = self.store.log.records()
         assert records == list(range(records[0], self.head + 1))
         assert self.floor - 4 < records[0] <= self.floor

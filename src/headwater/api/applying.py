@@ -13,16 +13,16 @@ from typing import Any
 
 from headwater.api.bring_in import checked_change, staged_change
 from headwater.api.catalog import SEEN, Catalog, ViewDef, check_functions
+from headwater.api.feeding import Feeding, with_points
 from headwater.api.handles import Commit
 from headwater.api.ids import Id, applied, as_note, checked_id, noted
 from headwater.api.verify import Verifier
-from headwater.api.writing import Writable
 from headwater.engine.change import Change
 from headwater.engine.increment import Increment
 from headwater.engine.recomputed import put_instead
 from headwater.engine.spark.session import Counts
 from headwater.engine.working import Working
-from headwater.errors import BadChange
+from headwater.errors import BadChange, UnknownName
 from headwater.language.functions import DEFINED
 from headwater.plan.program import View
 from headwater.state.store import StoreWriter
@@ -31,11 +31,16 @@ APPLY = "apply"
 """What a version is noted as that applied a change."""
 
 
-class Applying(Writable):
+class Applying(Feeding):
     """The part of a database that takes changes in."""
 
     def apply(
-        self, changes: Mapping[str, Any], *, id: Id | None = None, cast: bool = False
+        self,
+        changes: Mapping[str, Any],
+        *,
+        id: Id | None = None,
+        cast: bool = False,
+        punctuate: Mapping[str, Any] | None = None,
     ) -> Commit:
         """Applies changes to sources, all at once, and gives the commit; with an `id`, only the first time.
 
@@ -43,6 +48,7 @@ class Applying(Writable):
         the last number of each application is kept, and whatever is not above it was applied. Once the change is
         committed nothing is raised: what went wrong after that is in the `warnings` of the commit.
         With `cast`, text and fractions are read as the types of their columns, as Spark's CAST does in ANSI mode.
+        `punctuate={"visits": flow.upto(day)}` says that frames of a source up to a key are complete, to stages that frame it.
         """
         started, mark = time.perf_counter(), checked_id(id)
         with self._locked():
@@ -55,6 +61,7 @@ class Applying(Writable):
                     f"the changes are of type {type(changes).__name__}",
                     hint="give a dict with a change for each source: {'orders': rows}",
                 )
+            points = self._points(punctuate or {})
             self.session.counts = counts = Counts()
             staged: dict[str, Change] = {}
             rows: dict[str, int] = {}
@@ -66,7 +73,7 @@ class Applying(Writable):
                     rows[n] = rows.get(n, 0) + count
                     for relation, change in made.items():
                         staged[relation] = staged.get(relation, Change()).with_rows(change)
-                working, ignored, size = self._applied(writer, staged, rows, mark)
+                working, ignored, size = self._applied(writer, staged, rows, mark, points)
             finally:
                 for s in staged.values():
                     for f in s.files:
@@ -88,17 +95,40 @@ class Applying(Writable):
                 database=self,
             )
 
+    def _points(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The punctuations that are given, by source."""
+        out = {}
+        for name, point in given.items():
+            source = self.catalog.sources.get(self.catalog.named(name))
+            if source is None or source.written:
+                raise UnknownName(
+                    f"`{name}`, which is punctuated, is no source",
+                    hint=f"sources: {', '.join(self.catalog.sources)}",
+                )
+            out[source.name] = getattr(point, "key", point)
+        return out
+
     def _applied(
-        self, writer: StoreWriter, staged: dict[str, Change], rows: dict[str, int], id: Id | None
+        self,
+        writer: StoreWriter,
+        staged: dict[str, Change],
+        rows: dict[str, int],
+        id: Id | None,
+        points: Mapping[str, Any],
     ) -> tuple[Working, dict[str, int], int]:
         """Carries staged changes through and commits. Gives the maps, how many deletions were ignored by source, and the bytes written."""
         with self._telling("writing"):
             gone = self._ids.forgotten(writer.floor())
         note = {} if id is None else {"id": as_note(id)}
         with self._commit(APPLY, **note) as commit:
-            working = self._working(commit, self.program)
-            ignored = self._carry(working, dict(staged))
-            size = self._add(commit, working)
+            working, before = self._working(commit, self.program), self.graph
+            carried = dict(staged)
+            ignored, increment = self._carry(working, carried, self._wanted(before))
+            told = with_points(self._tell(working, before, carried, increment), points)
+            made = self._written(working)
+            size = self._add_made(commit, made)
+            graph = self._send(commit, before, told, made)
+            self._set_graph(commit, graph, before)
             for n, s in staged.items():
                 if not self.catalog.owning(n).retain and s.rows:
                     commit.set(f"{SEEN}{n}", True)
@@ -106,18 +136,21 @@ class Applying(Writable):
                 commit.set(key, None)
             if id is not None:
                 commit.set(*noted(id, commit.version, rows))
+        self._became(graph)
         new = None if not isinstance(id, str) else (self.version, noted(id, 0, {})[0])
         self._ids.committed(gone, new)
         return working, ignored, size
 
-    def _carry(self, working: Working, staged: dict[str, Change]) -> dict[str, int]:
-        """Carries staged changes through all maps. Gives how many deletions were ignored, by source."""
+    def _carry(
+        self, working: Working, staged: dict[str, Change], wanted: frozenset[str] = frozenset()
+    ) -> tuple[dict[str, int], Increment]:
+        """Carries staged changes through all maps. Gives how many deletions were ignored by source, and the increment."""
         for view in self.catalog.views.values():
             self._register(view)
         with self._telling("writing"):
             ignored = checked_change(self.catalog, self.path, staged, working)
             increment = Increment(
-                self.program, working, self.session, self.path, self.policy.most_here
+                self.program, working, self.session, self.path, self.policy.most_here, wanted
             )
             at_once = self.policy.at_once(sum(c.rows for c in staged.values()))
             at_once = at_once and increment.possible_at_once(staged)
@@ -125,7 +158,7 @@ class Applying(Writable):
             for name, kept in self.program.views.items():
                 if kept.strategy == "recompute":
                     self._recompute(working, kept, self.catalog, self.catalog.views[name])
-        return ignored
+        return ignored, increment
 
     def _register(self, view: ViewDef) -> None:
         check_functions(view)

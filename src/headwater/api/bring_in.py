@@ -29,6 +29,11 @@ def staged_change(
     as it was declared, the changes by relation, and how many rows were given.
     """
     source = _changing(catalog, name)
+    if source.written:
+        raise BadChange(
+            f"`{name}` is a flow, which stages write",
+            hint="apply changes to sources; a stage gives rows for its outputs",
+        )
     readers = catalog.readers(source.name) if source.static else []
     if readers:
         raise BadChange(

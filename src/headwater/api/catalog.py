@@ -76,6 +76,8 @@ class SourceDef:
     options: dict[str, str] = field(default_factory=dict)
     held_in: tuple[str, ...] = ()
     """The names of the maps that hold its rows, as they were given when it was declared; none in the first databases."""
+    written: str = ""
+    """The stage that writes it, or `flow` for a flow that was declared; empty for a source, which `apply` changes."""
 
     @cached_property
     def row(self) -> RecordType:

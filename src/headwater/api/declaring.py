@@ -29,6 +29,7 @@ from headwater.api.handles import Source, ViewHandle
 from headwater.calculus.check import type_of
 from headwater.calculus.terms import Term
 from headwater.calculus.types import RecordType, field_names
+from headwater.dataflow.maps import is_of_graph
 from headwater.engine.fill import Backfill
 from headwater.engine.rings import spec_of
 from headwater.engine.working import Working
@@ -274,7 +275,7 @@ class Declaring(Applying):
                     if fact in commit.base.facts:
                         commit.set(fact, None)
                 for m in commit.base.maps:
-                    if m not in kept:
+                    if m not in kept and not is_of_graph(m):
                         commit.drop(m)
 
     def rebuild(self) -> None:
@@ -306,7 +307,7 @@ class Declaring(Applying):
             for made in catalog.views.values():
                 commit.set(*facts_of(made))
             for name in commit.base.maps:
-                if name not in sources:
+                if name not in sources and not is_of_graph(name):
                     commit.drop(name)
             for name, m in program.maps.items():
                 if name not in sources:

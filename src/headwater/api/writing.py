@@ -47,7 +47,7 @@ from headwater.state import directory
 from headwater.state.collection import Keep
 from headwater.state.integrity import Disk, Report
 from headwater.state.log import Unclear, Version
-from headwater.state.run import MapSpec
+from headwater.state.run import MapSpec, RunRef
 from headwater.state.store import Commit as StoreCommit
 from headwater.state.store import Store, StoreWriter
 from headwater.version import VERSION
@@ -256,11 +256,15 @@ class Writable(Readable):
 
     def _add(self, commit: StoreCommit, working: Working) -> int:
         """Writes all new entries and adds their runs to a commit. Gives the bytes written."""
-        with self._telling("writing"):
-            made = working.written(self.files)
+        made = self._written(working)
         for name, refs in made.items():
             commit.add(name, refs)
         return sum(r.size for refs in made.values() for r in refs)
+
+    def _written(self, working: Working) -> dict[str, list[RunRef]]:
+        """Writes all new entries; gives the runs by map."""
+        with self._telling("writing"):
+            return working.written(self.files)
 
     def keep(
         self,

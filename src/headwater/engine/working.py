@@ -104,6 +104,10 @@ class Working:
             self._specs[name] = spec_of(self.maps[name])
         return self._specs[name]
 
+    def know(self, spec: MapSpec) -> None:
+        """A map that is none of the program's."""
+        self._specs[spec.name] = spec
+
     def before(self, name: str) -> Arrangement:
         """A map before the increment."""
         return Arrangement(self.spec(name), self.refs.get(name, ()), self.runs)

@@ -45,7 +45,7 @@ class Function:
     def fingerprint(self) -> str:
         """A hash of what the function does, to tell whether it is the one that a query was defined with."""
         code = self.__wrapped__.__code__
-        parts = (code.co_code.hex(), _told(code.co_consts), repr(code.co_names), str(self.returns))
+        parts = (code.co_code.hex(), told(code.co_consts), repr(code.co_names), str(self.returns))
         return hashlib.sha256("\x00".join(parts).encode()).hexdigest()[:16]
 
     def accepts(self, count: int) -> bool:
@@ -57,19 +57,19 @@ class Function:
         return True
 
 
-def _told(constant: Any) -> str:
+def told(constant: Any) -> str:
     """A constant of a function as text that is the same in every process.
 
     `repr` of inner code has its address in memory, and that of a set the order that strings have today.
     """
     match constant:
         case CodeType():
-            inner = constant.co_code.hex(), _told(constant.co_consts), repr(constant.co_names)
+            inner = constant.co_code.hex(), told(constant.co_consts), repr(constant.co_names)
             return f"code({', '.join(inner)})"
         case tuple():
-            return f"({', '.join(map(_told, constant))}{',' if len(constant) == 1 else ''})"
+            return f"({', '.join(map(told, constant))}{',' if len(constant) == 1 else ''})"
         case frozenset():
-            return f"frozenset({sorted(map(_told, constant))})"
+            return f"frozenset({sorted(map(told, constant))})"
     return repr(constant)
 
 

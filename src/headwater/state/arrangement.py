@@ -2,9 +2,9 @@
 
 An arrangement is a list of runs, newest first. A look-up finds the rows of each key in each run by binary
 search, compares the real keys, and adds up what the runs say (a change map) or takes the newest (a value
-map). A merge looks up the old values of the keys that change and gives the new run with, for each touched
-key, its old and its new value. Both work on a range of the hash space, so that any number of tasks can
-share a map, and on tables: there is no loop over rows.
+map, a latest map). A merge looks up the old values of the keys that change and gives the new run with, for each
+touched key, its old and its new value; to put entries into a latest map needs no look-up. All work on a range of
+the hash space, so that any number of tasks can share a map, and on tables: there is no loop over rows.
 """
 
 from __future__ import annotations
@@ -75,15 +75,15 @@ class Arrangement:
         self.refs = sorted(refs, key=lambda r: (-r.version, -r.round, r.low))
 
     def open(self, ref: RunRef) -> Run:
-        """One of its runs, which must say that it is of this map."""
+        """One of its runs, which must say that it is of this map, or of the one whose runs this one has."""
         run = self.runs.open(ref)
-        if run.of is not None and run.of != self.spec.name:
+        if run.of is not None and run.of != self.spec.written_as:
             raise DamagedState(
                 f"{self.runs.folder}/{ref.file}",
-                f"the run at byte {ref.offset} is of the map `{run.of}`, and not of `{self.spec.name}`",
+                f"the run at byte {ref.offset} is of the map `{run.of}`, and not of `{self.spec.written_as}`",
             )
         if (
-            run.of is None
+            (run.of is None or self.spec.of)
             and ref.size
             and run.segments[0].batch.schema.names != self.spec.schema.names
         ):
@@ -141,7 +141,7 @@ class Arrangement:
             if len(probes):
                 found.append((probes, table))
                 most = None if most is None else most - len(probes)
-                if spec.kind == "value" and single:
+                if spec.newest and single:
                     # The newest run with a key has said it all.
                     rest = np.ones(len(h), np.bool_)
                     rest[probes] = False
@@ -188,7 +188,7 @@ class Arrangement:
             kept = np.asarray(column(table, self.spec.count)) != 0
             return self._indexed(at, table, kept)
         columns = [] if single else key_parts(self.spec, table)
-        order = sort_order(at, columns, stable=self.spec.kind == "value")
+        order = sort_order(at, columns, stable=self.spec.newest)
         at, rows = at[order], pa.array(order)
         starts = boundaries(at, [c.take(rows) for c in columns])
         merged = combine(self.spec, table.take(rows), starts)
@@ -277,6 +277,7 @@ class Arrangement:
     def groups(self, changes: pa.Table) -> tuple[pa.Table, pa.Table, pa.Table]:
         """The touched groups: their look-up keys, and their contents before and after, by `_i`."""
         spec = self.spec
+        assert spec.kind != "latest", "the entries of a latest map are not added up"
         entries = total(spec, prepared(spec, changes))
         h, rows = hashes(entries), all_parts([column(entries, n) for n in spec.lookup])
         starts = boundaries(h, rows)  # entries are sorted by the look-up key first
@@ -302,6 +303,7 @@ class Arrangement:
         Blind, only the run: a map of which nobody needs the old value is written without a look-up.
         """
         spec = self.spec
+        assert spec.kind != "latest", "entries are put into a latest map"
         entries = total(spec, prepared(spec, changes))
         kept = any_ring(spec, entries)
         entries = entries if kept.all() else entries.filter(pa.array(kept))
@@ -328,6 +330,31 @@ class Arrangement:
                 entries = entries.set_column(place, name, new[name])
         return entries, touched
 
+    def put(self, entries: pa.Table) -> pa.Table:
+        """The entries of a new run of a latest map: sorted, for each key the last one given; nothing is looked up.
+
+        An entry whose count is 0 says that its key is gone, and nothing else.
+        """
+        spec = self.spec
+        assert spec.kind == "latest", "only a latest map is written without a look at what it has"
+        table = prepared(spec, entries)
+        counts = np.asarray(column(table, spec.count))
+        assert ((counts == 0) | (counts == 1)).all(), "an entry is there (1) or gone (0)"
+        h = hashes(table)
+        columns, down = sort_columns(spec, table)
+        given = pa.array(np.arange(table.num_rows, dtype=np.int64))
+        order = sort_order(h, [*columns, given], {*down, len(columns)})
+        rows = pa.array(order)
+        chosen = order[boundaries(h[order], [c.take(rows) for c in columns])]
+        gone = counts[chosen] == 0
+        out = table.take(pa.array(chosen))
+        if gone.any():
+            there = pa.array(chosen, mask=gone)
+            for name in spec.rings[1:]:
+                place = out.schema.get_field_index(name)
+                out = out.set_column(place, name, column(table, name).take(there))
+        return out
+
 
 def stretch(rows: int, share: Share) -> slice:
     """The rows of a share: one stretch of them."""
@@ -353,7 +380,7 @@ def _within(h: Ints, order: Ints, ref: RunRef) -> Ints:
 
 
 def consolidate(spec: MapSpec, table: pa.Table) -> pa.Table:
-    """Entries sorted, one for each key: added up in a change map, the first (newest) in a value map."""
+    """Entries sorted, one for each key: added up in a change map, the first (newest) in another."""
     table = sort_stable(spec, table)
     starts = boundaries(hashes(table), key_parts(spec, table))
     return combine(spec, table, starts)
@@ -372,14 +399,14 @@ def total(spec: MapSpec, table: pa.Table) -> pa.Table:
 def sort_stable(spec: MapSpec, table: pa.Table) -> pa.Table:
     """Entries in the order of runs; those with equal keys stay in the order they came in."""
     columns, down = sort_columns(spec, table)
-    if spec.kind == "value":
+    if spec.newest:
         columns = [*columns, pa.array(np.arange(table.num_rows))]
     return table.take(pa.array(sort_order(hashes(table), columns, down)))
 
 
 def combine(spec: MapSpec, table: pa.Table, starts: Ints) -> pa.Table:
     """One entry for each group of equal keys, by the kind of the map."""
-    if spec.kind == "value" and len(starts) < table.num_rows:
+    if spec.newest and len(starts) < table.num_rows:
         return table.take(pa.array(starts))
     return added(spec, table, starts)
 

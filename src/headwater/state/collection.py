@@ -1,7 +1,7 @@
 """Collection: files that no kept version names are deleted, by what the log says and never by comparing clocks.
 
 A data file is named by the versions from the one that added it to the one before it *ended*: the version that took
-its last run away. So it may go when the oldest version that is kept is not older than its end. The writer learns of
+its last run away from the last map that had any. A commit names no file again that had ended. So it may go when the oldest version that is kept is not older than its end. The writer learns of
 ends as it commits; of what was there when it began it reads the records once, some at a time. A file that was there
 then and that no record names is left over from a writer that died: it may go too, for only the writer that has the
 lease commits, and it names none that it did not write itself.
@@ -28,6 +28,7 @@ AT_A_TIME = 32
 class Keep:
     """How much of the past stays readable: the last versions, and those of the last minutes.
 
+    Versions that are *minor* by their notes are not counted; those that are newer than the oldest that is kept are.
     A file that no kept version names any more stays for `grace` more minutes, for readers that are about to open it.
     """
 
@@ -40,7 +41,7 @@ class Keep:
         numbers = log.numbers()
         if not numbers:
             return 0
-        first = max(numbers[0], numbers[-1] - max(1, self.versions) + 1)
+        first = max(numbers[0], self._counted(log, numbers[0], numbers[-1]))
         if self.minutes > 0:
             times = log.times()
             newest = times.get(numbers[-1], 0.0)
@@ -49,6 +50,28 @@ class Keep:
                     break
                 first = n
         return first
+
+    def _counted(self, log: Log, oldest: int, newest: int) -> int:
+        """The newest version from which on there are as many as are wished that are not minor.
+
+        Records say how many versions up to theirs are minor, so it is found by bisection, and where none is, at once.
+        One that is damaged says nothing, and then more is kept.
+        """
+        wished = max(1, self.versions)
+        low, high = oldest, newest - wished + 1
+        try:
+            minors = log.minors(newest)
+        except DamagedState:
+            return oldest
+        while minors and low < high:
+            middle = (low + high + 1) // 2
+            try:
+                minor = minors - log.minors(middle - 1)
+                fewer = newest - middle + 1 - minor < wished
+            except DamagedState:
+                fewer = True
+            low, high = (low, middle - 1) if fewer else (middle, high)
+        return low if minors else high
 
 
 class Collector:

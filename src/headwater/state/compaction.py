@@ -64,7 +64,7 @@ def compact(
     """Adds one run that says what some runs, newest ones first and none left out between, say together.
 
     Their bytes are checked against their checksums. Entries that say nothing are dropped: zeros of a change
-    map always, gone keys of a value map when no older run is left that could have them.
+    map always, gone keys of another when no older run is left that could have them.
     """
     spec = arrangement.spec
     for ref in refs:

@@ -15,7 +15,7 @@ from headwater.state.arrangement import Arrangement
 from headwater.state.directory import MARKER, STAGING, is_staged
 from headwater.state.files import FileSystem, is_temporary
 from headwater.state.log import FLOORS, FOLDER, Log, Version
-from headwater.state.run import MapSpec, RunRef, Runs, is_data_file
+from headwater.state.run import RunRef, Runs, is_data_file
 
 
 @dataclass
@@ -48,6 +48,7 @@ def check(files: FileSystem, data: str) -> Report:
     """Reads everything that is kept, all bytes of it, and names what is damaged and what is not ours."""
     report = Report()
     seen: dict[RunRef, DamagedState | None] = {}
+    fit: dict[tuple[str, str, RunRef], DamagedState | None] = {}
     broken: dict[str, DamagedState] = {}
     log = Log(files)  # nothing that was read before is trusted
     runs = Runs(files, data)
@@ -59,16 +60,19 @@ def check(files: FileSystem, data: str) -> Report:
             continue
         report.versions += 1
         whole = True
-        for spec, refs in found.maps.values():
+        for name, (spec, refs) in found.maps.items():
             for ref in refs:
-                if ref not in seen:
-                    seen[ref] = _damage(runs, spec, ref)
+                if ref not in seen:  # several maps may have it, and its bytes are read once
+                    seen[ref] = _damage(runs.verify, ref)
                     report.bytes += ref.size
-                whole = whole and seen[ref] is None
+                named = name, spec.written_as, ref
+                if named not in fit:
+                    fit[named] = seen[ref] or _damage(Arrangement(spec, [ref], runs).open, ref)
+                whole = whole and fit[named] is None
         if whole:
             report.whole = number
     report.files = len({ref.file for ref in seen})
-    for damage in (*broken.values(), *_once(seen.values())):
+    for damage in (*broken.values(), *_once(fit.values())):
         report.problems.append(DamagedState(damage.path, damage.damage, report.whole))
     report.strays = strays(files, data)
     return report
@@ -126,10 +130,9 @@ def _once(damages: Iterable[DamagedState | None]) -> list[DamagedState]:
     return list({d.path: d for d in damages if d is not None}.values())
 
 
-def _damage(runs: Runs, spec: MapSpec, ref: RunRef) -> DamagedState | None:
+def _damage(read: Callable[[RunRef], object], ref: RunRef) -> DamagedState | None:
     try:
-        runs.verify(ref)
-        Arrangement(spec, [ref], runs).open(ref)
+        read(ref)
     except DamagedState as e:
         return e
     return None

@@ -18,23 +18,28 @@ Ints = np.ndarray[Any, np.dtype[np.int64]]
 Bools = np.ndarray[Any, np.dtype[np.bool_]]
 
 
-def canonical(column: pa.Array) -> pa.Array:
-    """The column with the one NaN and no negative zero, as Spark compares floats; strings may be long."""
+def canonical(column: pa.Array, compared: bool = True) -> pa.Array:
+    """The column with the one NaN and no negative zero, as Spark compares floats; strings may be long.
+
+    A column that is not `compared` keeps its floats as they are.
+    """
     t = column.type
     if pa.types.is_floating(t):
+        if not compared:
+            return column
         filled = column.fill_null(0.0) if column.null_count else column
         values = np.asarray(filled) + t.to_pandas_dtype()(0.0)
         strange = np.isnan(values)
         if strange.any():
             values[strange] = t.to_pandas_dtype()("nan")
         return pa.array(values, t, mask=_absent(column) if column.null_count else None)
-    if pa.types.is_struct(t):
-        fields = [canonical(f) for f in _struct_fields(column)]
+    if pa.types.is_struct(t) and t.num_fields:
+        fields = [canonical(f, compared) for f in _struct_fields(column)]
         named = [pa.field(t.field(i).name, f.type) for i, f in enumerate(fields)]
         return pa.StructArray.from_arrays(fields, fields=named, mask=pa.array(_absent(column)))
     if pa.types.is_list(t) or pa.types.is_large_list(t):
         offsets, values = _list_parts(column)
-        made = pa.LargeListArray.from_arrays(pa.array(offsets), canonical(values))
+        made = pa.LargeListArray.from_arrays(pa.array(offsets), canonical(values, compared))
         return pa.LargeListArray.from_buffers(
             made.type, len(column), [_validity(column), made.buffers()[1]], children=[made.values]
         )
@@ -43,7 +48,7 @@ def canonical(column: pa.Array) -> pa.Array:
     if pa.types.is_binary(t):
         return column.cast(pa.large_binary())
     if pa.types.is_dictionary(t):
-        return canonical(column.dictionary_decode())
+        return canonical(column.dictionary_decode(), compared)
     return column
 
 

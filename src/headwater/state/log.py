@@ -56,6 +56,8 @@ class Version:
     seal: int = 0
     mark: str = ""
     """What tells the version from one of the same number in another history."""
+    minors: int = 0
+    """How many of the versions up to this one are minor, by their notes."""
 
     @cached_property
     def files(self) -> frozenset[str]:
@@ -103,7 +105,8 @@ class Change:
             if value is not None:
                 facts[key] = value
                 seal ^= _digest("fact", key, value)
-        return Version(number, time, note, maps, facts, seal, mark)
+        minors = old.minors + bool(note.get("minor"))
+        return Version(number, time, note, maps, facts, seal, mark, minors)
 
 
 def _different(name: str, runs: tuple[RunRef, ...]) -> tuple[RunRef, ...]:
@@ -140,7 +143,9 @@ def seal_of(version: Version) -> int:
 
 def seal_text(version: Version) -> str:
     """The seal as a record has it: of what the version has, and of what is said of the version itself."""
-    about = version.number, version.time, version.note, version.mark
+    about: tuple[Any, ...] = version.number, version.time, version.note, version.mark
+    if version.minors:  # so that the seals of histories without any are as they always were
+        about += (version.minors,)
     return f"{version.seal ^ _digest('version', *about):016x}"
 
 
@@ -150,6 +155,7 @@ class Log:
     def __init__(self, files: FileSystem):
         self.files = files
         self._known: dict[int, Version] = {}
+        self._minors: dict[int, int] = {}
 
     def numbers(self) -> list[int]:
         """The versions that were committed and are not let go, oldest first; a missing record is no gap."""
@@ -191,6 +197,15 @@ class Log:
             if _RECORD.fullmatch(e.name)
         }
 
+    def minors(self, number: int) -> int:
+        """How many of the versions up to one are minor; its record is read once, and no other."""
+        known, minors = self._known, self._minors
+        if number in known:
+            minors[number] = known[number].minors
+        elif number not in minors:
+            minors[number] = self._record(number)["minors"]
+        return minors[number]
+
     def raise_floor(self, number: int) -> None:
         """Lets go of all versions before one; must come before any of their files is deleted."""
         before = self.floor()
@@ -199,6 +214,7 @@ class Log:
             for old in self._floors():
                 if old < number:
                     self.files.delete(f"{FLOORS}/{old:020d}")
+        self._minors = {n: k for n, k in list(self._minors.items()) if n >= number - 1}
 
     def head(self) -> int:
         """The newest version; 0 before the first commit."""
@@ -273,7 +289,10 @@ class Log:
             if "checkpoint" in record:
                 return _version(number, record)
             change = _change(record["change"])
-            return change.applied(before, number, record["time"], record["note"], record["mark"])
+            made = change.applied(before, number, record["time"], record["note"], record["mark"])
+            if made.minors != record["minors"]:
+                raise ValueError(f"it says that {record['minors']} versions are minor")
+            return made
 
         return _sealed(number, record, found)
 
@@ -299,8 +318,11 @@ class Log:
             raise DamagedState(path, "it does not say when it was written, and what for")
         if ("mark" in record) != isinstance(record.get("seal"), str):
             raise DamagedState(path, "it has a mark and no seal, or a seal and no mark")
+        minors = record.get("minors", 0)
+        if type(minors) is not int or not 0 <= minors <= number:
+            raise DamagedState(path, "it does not say how many versions are minor")
         # Records of the first format have no mark of their own: their bytes tell them apart.
-        return {"mark": f"{zlib.crc32(body):08x}", "seal": None, **record}
+        return {"mark": f"{zlib.crc32(body):08x}", "seal": None, "minors": 0, **record}
 
     def append(self, old: Version, change: Change, note: dict[str, Any]) -> Appended | None:
         """Commits the next version; None if another writer committed it first.
@@ -312,6 +334,8 @@ class Log:
         new = change.applied(old, old.number + 1, self.files.now(), note, mark)
         record: dict[str, Any] = {"version": new.number, "time": new.time, "note": note}
         record |= {"mark": mark, "seal": seal_text(new)}
+        if new.minors:
+            record["minors"] = new.minors
         if new.number % CHECKPOINT == 1:
             record["checkpoint"] = {
                 "maps": {
@@ -330,7 +354,7 @@ class Log:
             doubt = e
             if not self._has(new, e):
                 raise
-        self._known = {new.number: new}
+        self._known, self._minors[new.number] = {new.number: new}, new.minors
         return Appended(new, doubt)
 
     def _has(self, version: Version, doubt: OSError | None = None) -> bool:
@@ -391,7 +415,8 @@ def _version(number: int, record: dict[str, Any]) -> Version:
         for n, (spec, runs) in record["checkpoint"]["maps"].items()
     }
     facts = dict(record["checkpoint"]["facts"])
-    found = Version(number, record["time"], record["note"], maps, facts, 0, record["mark"])
+    about = record["time"], record["note"], maps, facts, 0, record["mark"]
+    found = Version(number, *about, record.get("minors", 0))
     return replace(found, seal=seal_of(found))
 
 
@@ -442,6 +467,7 @@ def _spec_json(spec: MapSpec) -> dict[str, Any]:
         "lookup": list(spec.lookup),
         "kind": spec.kind,
         "order": [asdict(o) for o in spec.order],
+        **spec.queue(),
     }
 
 
@@ -455,4 +481,6 @@ def _spec_of(name: str, data: dict[str, Any]) -> MapSpec:
         tuple(data["lookup"]),
         data["kind"],
         tuple(Order(**o) for o in data["order"]),
+        data.get("pinned", False),
+        data.get("of", ""),
     )

@@ -6,9 +6,10 @@ by the rest of the key. It is a sequence of record batches, *segments*, each con
 is a binary search over memory that is mapped and never loaded. A data file may hold the runs of several
 maps, one after another; a `RunRef` says where, with what is checked when it is opened.
 
-A run belongs to a *generation*, the version that it came with and the round within it: in a value map the
-newest generation that has a key says its value, and what a version changed is in the runs of that version. A
-run says in its own bytes which map and generation it is of, so that a record that says otherwise is found out.
+A run belongs to a *generation*, the version that it came with and the round within it: in a value map and in a
+latest map the newest generation that has a key says its entry, and what a version changed is in the runs of that
+version. A run says in its own bytes which map and generation it is of, so that a record that says otherwise is
+found out.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ LEAST, MOST = -(1 << 63), 1 << 63
 """The hash space is [LEAST, MOST)."""
 Generation = tuple[int, int]
 """How new a run is: the version that it came with, and the round within that version."""
+KINDS = ("change", "value", "latest")
+"""How the runs of a map are put together: added up, or the newest one, merged or written blindly."""
 ROUNDS = 1 << 31
 """A version has fewer rounds than this."""
 CHECKED = 32 << 20
@@ -64,7 +67,12 @@ class MapSpec:
 
     `lookup` are the key columns that `_h` is the hash of; `key` are all key columns; `ring` the columns
     that add up, of which the first counts rows: an entry is gone when it is zero. A *change* map is the
-    sum of its runs; in a *value* map the newest run that has a key says its value.
+    sum of its runs; in a *value* map the newest run that has a key says its value. So it does in a *latest* map,
+    whose entries are written without a look at the old ones: its count is 1, or 0 for a key that is gone, and its
+    other ring columns are of any type, nullable, and never added up.
+
+    A *pinned* map is a queue: its runs are never rewritten, and leave it one by one. They may be those of the map
+    that `of` names, which are then in both maps.
     """
 
     name: str
@@ -73,10 +81,14 @@ class MapSpec:
     lookup: tuple[str, ...]
     kind: str = "change"
     order: tuple[Order, ...] = ()
+    pinned: bool = False
+    of: str = ""
 
     def __post_init__(self) -> None:
         names = [n for n, _ in (*self.key, *self.ring)]
-        assert self.kind in ("change", "value"), self.kind
+        assert self.kind in KINDS, self.kind
+        assert type(self.pinned) is bool and type(self.of) is str, (self.pinned, self.of)
+        assert self.pinned or not self.of, "only the runs of a pinned map may be those of another"
         assert len(set(names)) == len(names) and "_h" not in names, names
         assert set(self.lookup) <= {n for n, _ in self.key}, self.lookup
         assert self.ring and pa.types.is_integer(self.ring[0][1]), (
@@ -99,6 +111,16 @@ class MapSpec:
         return self.ring[0][0]
 
     @property
+    def newest(self) -> bool:
+        """Whether the newest run that has a key says its entry, and its runs are not added up."""
+        return self.kind != "change"
+
+    @property
+    def written_as(self) -> str:
+        """The map that its runs say they are of."""
+        return self.of or self.name
+
+    @property
     def unique(self) -> bool:
         """Whether a look-up key has one entry at most."""
         return set(self.lookup) == {n for n, _ in self.key}
@@ -118,7 +140,12 @@ class MapSpec:
             "lookup": list(self.lookup),
             "kind": self.kind,
             "order": [asdict(o) for o in self.order],
+            **self.queue(),
         }
+
+    def queue(self) -> dict[str, Any]:
+        """What is only said of a pinned map."""
+        return {"pinned": True, **({"of": self.of} if self.of else {})} if self.pinned else {}
 
 
 _DATA_FILE = re.compile(r"[a-z]+-[0-9a-f]{32}\.arrow")
@@ -133,7 +160,7 @@ def is_data_file(name: str) -> bool:
 class RunRef:
     """Where a run is and what it must look like: file, bytes, rows, range of hashes, checksum, generation.
 
-    `spent` are the entries that only cancel older ones: deletions of a change map, gone keys of a value map.
+    `spent` are the entries that only cancel older ones: deletions of a change map, gone keys of another.
     """
 
     file: str
@@ -348,7 +375,8 @@ def checksum(content: pa.Buffer | bytes) -> int:
 
 
 def prepared(spec: MapSpec, table: pa.Table) -> pa.Table:
-    """A table of entries with the stored columns, in canonical form."""
+    """A table of entries with the stored columns, in canonical form; what a latest map holds is kept as it is."""
+    held = set(spec.rings) if spec.kind == "latest" else set()
     arrays = []
     for field in spec.schema:
         column = table.column(field.name).combine_chunks()
@@ -356,7 +384,8 @@ def prepared(spec: MapSpec, table: pa.Table) -> pa.Table:
             column = (
                 pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
             )
-        arrays.append(canonical(column).cast(field.type))
+        made = canonical(column, compared=field.name not in held)
+        arrays.append(made if made.type == field.type else made.cast(field.type))
     return pa.Table.from_arrays(arrays, schema=spec.schema)
 
 
@@ -432,7 +461,7 @@ class Writer:
             size += padding
             sink = _Sink()
             rows, spent, low, high = 0, 0, MOST, LEAST
-            about = json.dumps({"map": spec.name, "generation": generation})
+            about = json.dumps({"map": spec.written_as, "generation": generation})
             schema = spec.schema.with_metadata({ABOUT: about})
             with pa.ipc.new_file(pa.PythonFile(sink, "w"), schema) as out:
                 for table in segments_of(tables):

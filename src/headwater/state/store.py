@@ -9,7 +9,8 @@
     store.at().arrangement("m").lookup(keys)
 
 A commit is one record of the log, so readers see a version whole or not at all. Compactions are computed
-beside it and ride in the next commit. Old versions can be read for as long as they are kept; `collect` deletes
+beside it and ride in the next commit. Several maps may have one run: a queue (a pinned map) has those of the map
+that it follows, until they are removed. Old versions can be read for as long as they are kept; `collect` deletes
 the files that no kept version names (`state/collection`). What happens after the record is there cannot fail the
 commit: it is in the warnings that come with it.
 """
@@ -29,7 +30,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from headwater.errors import DamagedState, LeaseLost, StateError, VersionGone
+from headwater.errors import DamagedState, LeaseLost, StateError
 from headwater.state import compaction, integrity, lease
 from headwater.state.arrangement import Arrangement, Touched
 from headwater.state.collection import Collector, Keep
@@ -37,90 +38,17 @@ from headwater.state.compaction import Predicate
 from headwater.state.files import FileSystem
 from headwater.state.integrity import Disk, Report
 from headwater.state.log import Change, Log, Unclear, Version
-from headwater.state.run import Generation, MapSpec, Run, RunRef, Runs, Writer
+from headwater.state.run import Generation, MapSpec, RunRef, Runs, Writer
+from headwater.state.snapshot import DATA as DATA
+from headwater.state.snapshot import Snapshot as Snapshot
+from headwater.state.snapshot import VersionRuns
 
 LOG = logging.getLogger("headwater")
-DATA = "data"
 KEEP = Keep()
 TOGETHER = 8 << 20
 """Compactions up to this number of bytes are written into one file."""
 COLLECT = 8
 """After how many commits old files are looked for."""
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """One version, to read from."""
-
-    version: Version
-    runs: Runs
-
-    @property
-    def number(self) -> int:
-        return self.version.number
-
-    @property
-    def facts(self) -> dict[str, Any]:
-        return self.version.facts
-
-    def arrangement(self, name: str) -> Arrangement:
-        """A map as it is at this version."""
-        if name not in self.version.maps:
-            known = ", ".join(sorted(self.version.maps)) or "none"
-            raise StateError(
-                f"there is no map `{name}` at version {self.number}", hint=f"maps: {known}"
-            )
-        spec, refs = self.version.maps[name]
-        return Arrangement(spec, refs, self.runs)
-
-
-class VersionRuns(Runs):
-    """The runs of a version: damage is told with the last version that has none, or that the version is gone."""
-
-    def __init__(self, below: Runs, log: Log, number: int):
-        super().__init__(below.files, below.folder)
-        self.below, self.log, self.number = below, log, number
-
-    def open(self, ref: RunRef) -> Run:
-        try:
-            return self.below.open(ref)
-        except DamagedState as e:
-            raise self._told(e, ref) from e
-
-    def look(self, ref: RunRef) -> None:
-        try:
-            self.below.look(ref)
-        except DamagedState as e:
-            raise self._told(e, ref) from e
-
-    def verify(self, ref: RunRef) -> None:
-        try:
-            self.below.verify(ref)
-        except DamagedState as e:
-            raise self._told(e, ref) from e
-
-    def trust(self, refs: Iterable[RunRef]) -> None:
-        self.below.trust(refs)
-
-    def _told(self, damage: DamagedState, ref: RunRef) -> StateError:
-        floor = self.log.floor()
-        if self.number < floor:
-            return VersionGone(
-                f"version {self.number} is not there any more", hint=f"the oldest is {floor}"
-            )
-        if damage.whole is not None:
-            return damage
-        return DamagedState(damage.path, damage.damage, self._whole(ref))
-
-    def _whole(self, damaged: RunRef) -> int:
-        """The newest version without a run, and whose files can be opened."""
-        log, runs = Log(self.files), Runs(self.files, self.folder)
-        for number in reversed(log.numbers()):
-            with contextlib.suppress(DamagedState):
-                refs = [ref for _, refs in log.read(number).maps.values() for ref in refs]
-                if damaged not in refs and all(runs.open(ref) for ref in refs):
-                    return number
-        return 0
 
 
 class Store:
@@ -203,14 +131,45 @@ class Commit:
         return Snapshot(self.base, self.runs).arrangement(name)
 
     def add(self, name: str, refs: Sequence[RunRef]) -> None:
-        """Runs that tasks have written; they exist once this is committed."""
+        """Runs that tasks have written; they exist once this is committed.
+
+        To a pinned map also runs that the version before has, in this map or in one that its runs are of.
+        """
         other = [r for r in refs if r.version != self.version]
+        spec = self._pinned(name)
+        if spec is not None:
+            # A file that has ended may be deleted at any time, also by a writer that does not know yet that it is none.
+            alike = [rs for s, rs in self.base.maps.values() if s.written_as == spec.written_as]
+            other = [r for r in other if not any(r in rs for rs in alike)]
+            has = {*self.arrangement(name).refs, *self.change.added.get(name, ())}
+            has -= {*self.change.removed.get(name, ())}
+            if len(set(refs)) < len(refs) or not has.isdisjoint(refs):
+                raise StateError(f"the map `{name}` would have a run twice")
         if other:
             raise StateError(
                 f"a run of version {other[0].version} is added to version {self.version}",
                 hint="begin again: what was written belongs to another commit",
             )
         self.change.added.setdefault(name, []).extend(refs)
+
+    def remove(self, name: str, refs: Sequence[RunRef]) -> None:
+        """Runs of a pinned map that nobody needs any more; other maps that have them keep them."""
+        if self._pinned(name) is None:
+            raise StateError(
+                f"runs of the map `{name}` are removed, and it is not pinned",
+                hint="what a map has is the sum of its runs: purge it, or drop it",
+            )
+        there = self.arrangement(name).refs
+        if len(set(refs)) < len(refs) or not all(r in there for r in refs):
+            raise StateError(f"the map `{name}` does not have a run that is removed")
+        self.change.removed.setdefault(name, []).extend(refs)
+
+    def _pinned(self, name: str) -> MapSpec | None:
+        """The spec of a map, if it is pinned."""
+        spec = self.change.created.get(name)
+        if spec is None and name not in self.change.dropped and name in self.base.maps:
+            spec, _ = self.base.maps[name]
+        return spec if spec is not None and spec.pinned else None
 
     def replace(self, name: str, old: Sequence[RunRef], new: Sequence[RunRef]) -> None:
         """Runs in place of others that say the same, as new as the newest of them."""
@@ -230,20 +189,41 @@ class Commit:
 
     def merge(self, name: str, changes: pa.Table, blind: bool = False) -> Touched | None:
         """Merges a table in this process, and adds its run."""
-        if name in self.change.removed or (not blind and name in self.change.added):
+        queued = blind and self._pinned(name) is not None  # its runs come and go one by one
+        if not queued and (
+            name in self.change.removed or (not blind and name in self.change.added)
+        ):
             raise StateError(
                 f"the map `{name}` is merged twice, or after a purge, in one commit",
                 hint="put the changes together: each merge looks up the values before the commit",
             )
         arrangement = self.arrangement(name)
         entries, touched = arrangement.merge(changes, blind)
-        writer = Writer(self.store.files, "run", DATA)
-        writer.add(arrangement.spec, [entries], self.generation())
-        self.add(name, [ref for _, ref in writer.close()])
+        self._write(arrangement.spec, entries)
         return touched
+
+    def put(self, name: str, entries: pa.Table) -> None:
+        """Puts a table into a latest map in this process, and adds its run."""
+        if name in self.change.removed or name in self.change.added:
+            raise StateError(
+                f"entries are put into the map `{name}` twice, or after a purge, in one commit",
+                hint="put them together: of one key the last one counts",
+            )
+        arrangement = self.arrangement(name)
+        self._write(arrangement.spec, arrangement.put(entries))
+
+    def _write(self, spec: MapSpec, entries: pa.Table) -> None:
+        writer = Writer(self.store.files, "run", DATA)
+        writer.add(spec, [entries], self.generation())
+        self.add(spec.name, [ref for _, ref in writer.close()])
 
     def purge(self, name: str, gone: Predicate) -> None:
         """Rewrites a map without the entries that a predicate of their keys names."""
+        if self._pinned(name) is not None:
+            raise StateError(
+                f"the map `{name}` is purged, and it is pinned",
+                hint="its runs are never rewritten: remove those that are not needed",
+            )
         if name in self.change.added:
             raise StateError(
                 f"the map `{name}` is purged after a merge in one commit",
@@ -255,7 +235,7 @@ class Commit:
         self.replace(name, arrangement.refs, [ref for _, ref in writer.close()])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Compacted:
     """Runs of a map and the one that says the same."""
 
@@ -265,7 +245,12 @@ class Compacted:
 
 
 class StoreWriter:
-    """The one that commits. Compactions that are done ride in its next commit."""
+    """The one that commits. Compactions that are done ride in its next commit.
+
+    What threads share are dicts and sets, whose own operations are whole, in an order that is right wherever another
+    thread looks: no lock, for an interrupt between a block and its end would leave it locked. The one lock there is
+    is only ever taken in threads behind, which no interrupt reaches.
+    """
 
     def __init__(self, store: Store, held: lease.Lease):
         self.store, self.lease = store, held
@@ -274,9 +259,9 @@ class StoreWriter:
         self._take_note(self._head)
         self._collecting = threading.Lock()
         self._since_collected = 0
-        self._done: list[Compacted] = []
-        self._guard = threading.Lock()
-        self._busy: dict[str, frozenset[RunRef]] = {}
+        self._done: dict[Compacted, None] = {}
+        self._busy: dict[tuple[str, RunRef], object] = {}
+        """The runs of maps that are being rewritten, or were, and wait to be replaced; and for whom."""
         self._files: set[str] = set()
         """The files that compactions write just now."""
         self._workers: list[threading.Thread] = []
@@ -307,6 +292,7 @@ class StoreWriter:
     def commit(self, commit: Commit, note: dict[str, Any] | None = None) -> Version:
         """Makes the next version; `LeaseLost` if another writer came first, and nothing has happened.
 
+        One whose note says `minor` is not counted among the versions that are kept (`Keep`).
         What goes wrong once it is made is in `warnings`, for it is made.
         """
         self._tell()
@@ -359,10 +345,8 @@ class StoreWriter:
 
     def _ride(self, commit: Commit) -> list[Compacted]:
         """Adds the compactions whose runs are all still there; those that can never ride are forgotten."""
-        with self._guard:
-            done = list(self._done)
         rode = []
-        for c in done:
+        for c in list(self._done):
             _, refs = commit.base.maps.get(c.name, (None, ()))
             if not set(c.old) <= set(refs):
                 self._forget([c])
@@ -383,10 +367,8 @@ class StoreWriter:
     def _forget(self, done: Iterable[Compacted]) -> None:
         """Compactions that rode, or never can."""
         for c in done:
-            with self._guard:
-                if c in self._done:
-                    self._done.remove(c)
-                self._busy[c.name] = self._busy.get(c.name, frozenset()) - set(c.old)
+            self._done.pop(c, None)
+            self._release(c.name, c.old)
 
     def _tell(self) -> None:
         """Raises what a compaction in the background found damaged."""
@@ -404,57 +386,82 @@ class StoreWriter:
         version = self._newest  # of a thread: only who commits says what the newest is
         runs = VersionRuns(self.store.runs, self.store.log, version.number)
         due: list[tuple[Arrangement, list[RunRef]]] = []
-        size = 0
-        for name, (spec, refs) in version.maps.items():
-            if len(refs) < 2:
-                continue
-            arrangement = Arrangement(spec, refs, runs)
-            with self._guard:
-                busy = self._busy.get(name, frozenset())
-                chosen = list(refs) if whole else compaction.due(arrangement, busy)
-                if len(chosen) < 2 or busy & set(chosen):
+        size, me = 0, object()
+        try:
+            for name, (spec, refs) in version.maps.items():
+                if len(refs) < 2 or spec.pinned:
                     continue
-                self._busy[name] = busy | set(chosen)
-            due.append((arrangement, chosen))
-            size += sum(r.size for r in chosen)
-            if size > TOGETHER:
-                self._compacted(due)
-                due, size = [], 0
-        self._compacted(due)
+                arrangement = Arrangement(spec, refs, runs)
+                busy = frozenset(r for r in refs if (name, r) in self._busy)
+                chosen = list(refs) if whole else compaction.due(arrangement, busy)
+                if len(chosen) < 2 or not self._claim(name, chosen, me):
+                    continue
+                due.append((arrangement, chosen))
+                size += sum(r.size for r in chosen)
+                if size > TOGETHER:
+                    self._compacted(due)
+                    due, size, me = [], 0, object()
+            self._compacted(due)
+        except BaseException:
+            for busy_run, who in list(self._busy.items()):
+                if who is me:
+                    self._busy.pop(busy_run, None)
+            raise
+
+    def _claim(self, name: str, refs: Sequence[RunRef], me: object) -> bool:
+        """Whether some runs are to be rewritten by one caller from now on: all of them, or else none."""
+        mine = list[RunRef]()
+        for ref in refs:
+            if self._busy.setdefault((name, ref), me) is not me:
+                self._release(name, mine)
+                return False
+            mine.append(ref)
+        return True
+
+    def _release(self, name: str, refs: Iterable[RunRef]) -> None:
+        for ref in refs:
+            self._busy.pop((name, ref), None)
 
     def _compacted(self, due: Sequence[tuple[Arrangement, list[RunRef]]]) -> None:
         """Writes some compactions into one file."""
         if not due:
             return
         writer = Writer(self.store.files, "compact", DATA)
-        with self._guard:
-            self._files.add(writer.name)
+        self._files.add(writer.name)
         try:
             for arrangement, refs in due:
                 compaction.compact(arrangement, refs, writer)
             new: dict[str, RunRef] = dict(writer.close())
             self.store.runs.trust(new.values())
-            with self._guard:
-                for arrangement, refs in due:
-                    name = arrangement.spec.name
-                    made = (new[name],) if name in new else ()
-                    self._done.append(Compacted(name, tuple(refs), made))
-        except BaseException:
             for arrangement, refs in due:
-                self._forget([Compacted(arrangement.spec.name, tuple(refs), ())])
-            raise
+                name = arrangement.spec.name
+                made = (new[name],) if name in new else ()
+                self._done[Compacted(name, tuple(refs), made)] = None
         finally:
-            with self._guard:
-                self._files.discard(writer.name)
+            self._files.discard(writer.name)
 
     # --- what goes on behind commits -------------------------------------------------------------------------
 
     def collect(self) -> list[str]:
         """Deletes what no kept version names, and says what it was."""
-        with self._collecting:
-            while not self._collector.look_back():
-                pass
-            return self._collected()
+        gone, failed = list[str](), list[BaseException]()
+
+        def act() -> None:
+            try:
+                with self._collecting:
+                    while not self._collector.look_back():
+                        pass
+                    gone.extend(self._collected())
+            except BaseException as e:
+                failed.append(e)
+
+        worker = threading.Thread(target=act, daemon=True)
+        worker.start()
+        self._workers = [*self._workers, worker]  # which is waited for, though an interrupt comes
+        worker.join()
+        if failed:
+            raise failed[0]
+        return gone
 
     def _collected(self) -> list[str]:
         gone = self._collector.collect(self.store.keep, self._needed)
@@ -468,8 +475,8 @@ class StoreWriter:
 
     def _needed(self) -> set[str]:
         """Files that no version names yet: those of compactions, done or under way."""
-        with self._guard:
-            return self._files | {r.file for c in self._done for r in c.new}
+        writing = set(self._files)  # first: what leaves these is done before it does
+        return writing | {r.file for c in list(self._done) for r in c.new}
 
     def tidy(self) -> None:
         """Starts what is due after a commit, in a thread: compactions, and now and then a collection.

@@ -1,0 +1,416 @@
+"""Stages and flows of a database: defined, bound to their functions, read, and dropped.
+
+A stage's definition is data in the log and its function is bound by name in each process: `db.stage` again with the same
+definition binds it, and with another one is refused, or taken, as `changed` says. Every output is known to queries like a
+source, and is kept to be looked at unless only stages read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from headwater.api.catalog import SEEN, Catalog, SourceDef, facts_of
+from headwater.api.declaring import Declaring
+from headwater.api.dropping import without_source
+from headwater.api.feeding import put
+from headwater.api.stages import FlowHandle
+from headwater.dataflow import maps
+from headwater.dataflow.define import Readable, Stage
+from headwater.dataflow.framing import Cut
+from headwater.dataflow.graph import FlowFact, Graph, Known
+from headwater.dataflow.marks import mark
+from headwater.dataflow.queues import Cursor
+from headwater.dataflow.trial import Given, defined, note
+from headwater.engine.rings import spec_of
+from headwater.errors import InUse, NameTaken, StageChanged, StageError, UnknownName
+from headwater.language.declared import ddl_of, declared
+from headwater.plan.program import Program
+from headwater.state.store import Commit as StoreCommit
+
+FLOW = "flow"
+"""What writes a flow that was declared, until a stage does."""
+
+
+class Flowing(Declaring):
+    """The part of a database that has stages and flows."""
+
+    def stage(self, *inputs: Any, **words: Any) -> Any:
+        """Defines a stage: a decorator. `@db.stage("orders", by="customer", state="n BIGINT", out="...")`.
+
+        The function stays callable; its name is that of the stage, and of its output where there is one. A function that
+        was defined with `flow.stage` is taken as it is: `db.stage(f)`.
+        """
+        given = defined(inputs[0]) if len(inputs) == 1 and not words else None
+        if given is not None:
+            return self._stage(given)
+
+        def define(f: Callable[..., Any]) -> Callable[..., Any]:
+            return self._stage(Given(f, inputs, words))
+
+        return define
+
+    def flow(self, name: str, schema: str, *, retain: bool | None = None) -> FlowHandle:
+        """Declares a flow before the stage that writes it: every cycle has one. It sends nothing where there is nothing."""
+        name = self.catalog.named(name)
+        known = self.graph.flows.get(name)
+        row = declared(schema).row
+        if known is not None and known.declared and self.catalog.sources[name].row == row:
+            return FlowHandle(self, name)
+        with self._locked():
+            self._writing()
+            self._check_name(name)
+            graph = self.graph
+            made = self._flow_source(name, ddl_of(row), FLOW, retain is not False)
+            catalog, program = self._with_sources([made])
+            after = graph.with_flow(FlowFact(name, "", True, retain))
+            with self._commit(f"flow {name}", (catalog, program)) as commit:
+                self._create_sources(commit, [made])
+                self._set_graph(commit, after, graph)
+            self._became(after)
+        return FlowHandle(self, name)
+
+    # --- defining --------------------------------------------------------------------------------------------------
+
+    def _readables(self) -> dict[str, Readable]:
+        """Everything that a stage may read, by name."""
+        out = {
+            n: Readable(s.row, False, s.retain)
+            for n, s in self.catalog.sources.items()
+            if not s.nested
+        }
+        for n, v in self.program.views.items():
+            if not v.parts:
+                out[n] = Readable(v.type, True)
+        return out
+
+    def _stage(self, given: Given) -> Callable[..., Any]:
+        known = self._readables()
+        for i in given.inputs:
+            name = getattr(i, "what", getattr(i, "name", i))
+            if isinstance(name, str) and name not in known:
+                self._refuse_nested(given.name, name)
+        stage = given.checked(known)
+        marks = {what: mark(f) for what, f in stage.functions.items()}
+        note(given.f, given)
+        there = self.graph.stages.get(stage.name)
+        if there is not None and self._same(there, stage, marks):
+            self._bound[stage.name] = stage
+            return given.f
+        with self._locked():
+            self._writing()
+            there = self.graph.stages.get(stage.name)
+            if there is not None:
+                self._changed(there, stage, marks)
+            else:
+                self._define_stage(stage, marks)
+            self._bound[stage.name] = stage
+        return given.f
+
+    def _refuse_nested(self, stage: str, name: str) -> None:
+        named = self.catalog.named(name)
+        if named in self.catalog.sources or named in self.program.views:
+            raise StageError(
+                f"the stage `{stage}` reads `{name}`, whose rows are nested",
+                hint="define a view that opens its inner rows, and read that",
+            )
+
+    def _same(self, known: Known, stage: Stage, marks: Mapping[str, str]) -> bool:
+        return known.described == stage.described() and known.marks == marks
+
+    def _changed(self, known: Known, stage: Stage, marks: Mapping[str, str]) -> None:
+        """Another definition under the name of a stage: refused, or taken over with the state that there is."""
+        described = stage.described()
+        other = [n for n in described if described[n] != known.described.get(n)]
+        functions = [n for n in {**known.marks, **marks} if known.marks.get(n) != marks.get(n)]
+        if not other and not functions:
+            return
+        what = ", ".join([*other, *functions])
+        if stage.changed == "refuse":
+            raise StageChanged(
+                f"the stage `{stage.name}` was defined with another {what}",
+                hint='changed="keep" goes on with the state that it has; or drop it, and define it again',
+            )
+        if stage.changed == "replay":
+            raise StageError(
+                f'the stage `{stage.name}` has changed="replay", which is not there yet',
+                hint='changed="keep" goes on with the state that it has; or drop it, and define it again',
+            )
+        if other:
+            raise StageChanged(
+                f"the stage `{stage.name}` was defined with another {', '.join(other)}",
+                hint="only functions may change while state is kept: drop it, and define it again",
+            )
+        graph = self.graph
+        after = replace(
+            graph, stages={**graph.stages, known.name: replace(known, marks=dict(marks))}
+        )
+        with self._commit(f"stage {stage.name}") as commit:
+            self._set_graph(commit, after, graph)
+        self._became(after)
+
+    def _define_stage(self, stage: Stage, marks: Mapping[str, str]) -> None:
+        graph = self.graph
+        self._check_outputs(stage, graph)
+        new = [
+            self._flow_source(n, ddl_of(row), stage.name, stage.retain is not False)
+            for n, row in stage.outputs.items()
+            if n not in self.catalog.sources
+        ]
+        if stage.on_error == "set aside":
+            new.append(self._flow_source(f"{stage.name}_failed", ASIDE, stage.name, True))
+        catalog, program = self._with_sources(new)
+        place = 1 + max((s.place for s in graph.stages.values()), default=0)
+        known = Known(stage.name, place, stage.described(), dict(marks), stage.retain)
+        after = replace(graph, stages={**graph.stages, stage.name: known})
+        for n in stage.outputs:
+            before = graph.flows.get(n)
+            retained = stage.retain if before is None else before.retained
+            after = after.with_flow(FlowFact(n, stage.name, before is not None, retained))
+        if stage.on_error == "set aside":
+            after = after.with_flow(FlowFact(f"{stage.name}_failed", stage.name, True, True))
+        after = after.with_node(stage.name, small=stage.runnable.small)
+        with self._commit(f"stage {stage.name}", (catalog, program)) as commit:
+            self._create_sources(commit, new)
+            for spec in maps.specs_of(stage):
+                commit.create(spec)
+            working = self._working(commit, program)
+            first: list[str] = []
+            for i in stage.inputs:
+                feed = (
+                    self.feed_of(i.name)
+                    if i.name in self.catalog.sources or i.name in self.program.views
+                    else None
+                )
+                assert feed is not None, "a stage reads what is there"
+                commit.create(maps.queue_spec(stage.name, i.name, feed.spec))
+                if i.start == "all" and not feed.shared:
+                    table = self._rows_now(i.name)
+                    if table is not None and table.num_rows:
+                        put(working, feed.spec, feed.columns, table)
+                        first.append(i.name)
+            self._create_indexes(commit, working, stage, graph)
+            made = self._written(working)
+            self._add_made(commit, made)
+            for i in stage.inputs:
+                feed = self.feed_of(i.name)
+                refs = made.get(feed.spec.name, [])
+                if feed.shared and i.start == "all":
+                    refs = list(commit.base.maps[feed.spec.name][1])
+                cursor = Cursor(cut=Cut(small=i.framing.small if i.framing else None))
+                if refs:
+                    commit.add(f"q:{stage.name}.{i.name}", refs)
+                    cursor = cursor.sent(commit.version)
+                after = after.with_cursor(stage.name, i.name, cursor)
+            self._set_graph(commit, after, graph)
+        self._became(after)
+
+    def _check_outputs(self, stage: Stage, graph: Graph) -> None:
+        for n in stage.outputs:
+            flow = graph.flows.get(n)
+            if flow is not None and flow.declared and not flow.writer:
+                if self.catalog.sources[n].row != stage.outputs[n]:
+                    raise StageError(
+                        f"the stage `{stage.name}` writes `{n}` with other columns than were declared",
+                        hint=f"columns of `{n}`: {self.catalog.sources[n].ddl}",
+                    )
+                continue
+            if flow is not None:
+                raise NameTaken(
+                    f"the stage `{flow.writer or n}` writes `{n}` already",
+                    hint="a flow has one writer: give the output another name",
+                )
+            self._check_name(n)
+        if stage.name not in stage.outputs and stage.name in {
+            *self.catalog.sources,
+            *self.catalog.views,
+        }:
+            raise NameTaken(
+                f"there is a source or view `{stage.name}` already",
+                hint="give the stage another name",
+            )
+
+    def _rows_now(self, name: str) -> pa.Table | None:
+        """All rows of something that has rows to look at."""
+        source = self.catalog.sources.get(name)
+        if source is not None and not source.retain:
+            return None
+        return self.table(name)
+
+    def _create_indexes(
+        self, commit: StoreCommit, working: Any, stage: Stage, graph: Graph
+    ) -> None:
+        """The indexes that a stage's look-ups need and nobody has needed yet, filled from what is there."""
+        there = graph.looked_up
+        made: set[str] = set()
+        for look in stage.lookups.values():
+            if look.on is None:
+                continue
+            on = tuple(b for _, b in look.on)
+            if on in there.get(look.what, ()):
+                continue
+            row = self._readables()[look.what].row
+            spec = maps.index_spec(look.what, row, on)
+            if spec.name in made:
+                continue
+            made.add(spec.name)
+            commit.create(spec)
+            put(working, spec, [n for n, _ in spec.key], self.table(look.what))
+
+    def _flow_source(self, name: str, ddl: str, written: str, retain: bool) -> SourceDef:
+        made = SourceDef(name, ddl, retain=retain, written=written)
+        return replace(made, held_in=tuple(m.name for m in made.all_maps))
+
+    def _with_sources(self, new: list[SourceDef]) -> tuple[Catalog, Program]:
+        catalog = Catalog({**self.catalog.sources, **{s.name: s for s in new}}, self.catalog.views)
+        program = self.program
+        for s in new:
+            program = catalog.with_source(program, s)
+        return catalog, program
+
+    def _create_sources(self, commit: StoreCommit, new: list[SourceDef]) -> None:
+        for s in new:
+            commit.set(*facts_of(s))
+            if s.retain:
+                for m in s.all_maps:
+                    commit.create(spec_of(m))
+
+    def _decide_flows(self) -> None:
+        """Flows that are about to get their first increment: whether they are kept is decided now.
+
+        One that a view reads, or that no stage reads, is kept; one that only stages read is not.
+        """
+        graph = self.graph
+        for flow in list(graph.flows.values()):
+            if flow.retained is not None or not flow.writer:
+                continue
+            kept = bool(self.catalog.readers(flow.name)) or not graph.readers(flow.name)
+            kept = kept or flow.name in {w for s in graph.stages.values() for w, _ in s.looks_up}
+            after = graph.with_flow(replace(flow, retained=kept))
+            source = self.catalog.sources[flow.name]
+            if kept or not source.retain:
+                with self._commit(f"flow {flow.name}", minor=True) as commit:
+                    self._set_graph(commit, after, graph)
+            else:
+                self._let_go(source, after, graph)
+            self._became(after)
+            graph = after
+
+    def _let_go(self, source: SourceDef, after: Graph, graph: Graph) -> None:
+        """A flow whose rows are not kept; its queues name runs of their own from now on."""
+        old = {m.name for m in source.all_maps}
+        program = without_source(self.program, set(source.relations), old)
+        made = replace(source, retain=False, held_in=())
+        made = replace(made, held_in=tuple(m.name for m in made.all_maps))
+        catalog = Catalog({**self.catalog.sources, source.name: made}, self.catalog.views)
+        program = catalog.with_source(program, made)
+        spec = maps.flow_spec(source.name, source.row)
+        with self._commit(f"flow {source.name}", (catalog, program), minor=True) as commit:
+            commit.set(*facts_of(made))
+            for m in old:
+                commit.drop(m)
+            for stage in graph.readers(source.name):
+                commit.drop(f"q:{stage}.{source.name}")
+                commit.create(maps.queue_spec(stage, source.name, spec))
+            self._set_graph(commit, after, graph)
+
+    # --- dropping --------------------------------------------------------------------------------------------------
+
+    def drop(self, name: str) -> None:
+        """Takes away a view, a source, a flow or a stage that nothing reads, with what only it needs."""
+        with self._locked():
+            self._writing()
+            graph = self.graph
+            if name in graph.stages:
+                self._drop_stage(name)
+                return
+            name = self.catalog.named(name)
+            readers = [
+                *graph.readers(name),
+                *(s.name for s in graph.stages.values() if name in [w for w, _ in s.looks_up]),
+            ]
+            if readers:
+                raise InUse(
+                    f"`{name}` is read by the stage `{readers[0]}`",
+                    hint=f"drop `{readers[0]}` first",
+                )
+            flow = graph.flows.get(name)
+            if flow is not None and flow.writer:
+                raise InUse(
+                    f"`{name}` is written by the stage `{flow.writer}`",
+                    hint=f"drop `{flow.writer}` first",
+                )
+            super().drop(name)
+            if flow is not None:
+                after = replace(graph, flows={n: f for n, f in graph.flows.items() if n != name})
+                with self._commit(f"flow {name}") as commit:
+                    self._set_graph(commit, after, graph)
+                self._became(after)
+
+    def _drop_stage(self, name: str) -> None:
+        graph = self.graph
+        known = graph.stages[name]
+        own = [n for n, f in graph.flows.items() if f.writer == name]
+        for output in own:
+            readers = [
+                *(r for r in graph.readers(output) if r != name),
+                *self.catalog.readers(output),
+            ]
+            if readers:
+                raise InUse(
+                    f"`{output}`, which `{name}` writes, is read by `{readers[0]}`",
+                    hint=f"drop `{readers[0]}` first",
+                )
+        gone = [n for n in own if not graph.flows[n].declared or n == f"{name}_failed"]
+        catalog, program = self.catalog, self.program
+        for output in gone:
+            source = catalog.sources[output]
+            held = {m.name for m in source.all_maps}
+            program = without_source(program, set(source.relations), held)
+            catalog = Catalog(
+                {n: s for n, s in catalog.sources.items() if n != output}, catalog.views
+            )
+        flows = {
+            n: (replace(f, writer="") if n in own else f)
+            for n, f in graph.flows.items()
+            if n not in gone
+        }
+        after = Graph(
+            {n: s for n, s in graph.stages.items() if n != name},
+            flows,
+            {k: c for k, c in graph.cursors.items() if k[0] != name},
+            {n: x for n, x in graph.nodes.items() if n != name},
+            graph.schedule.without(name),
+        )
+        looked = {f"l:{w}({','.join(on)})" for w, ons in after.looked_up.items() for on in ons}
+        with self._commit(f"drop {name}", (catalog, program)) as commit:
+            for output in gone:
+                commit.set(f"source:{output}", None)
+                if f"{SEEN}{output}" in commit.base.facts:
+                    commit.set(f"{SEEN}{output}", None)
+            for m in commit.base.maps:
+                mine = maps.is_of_graph(m) and m[2:].partition(".")[0] == name and m[0] != "l"
+                if (
+                    mine
+                    or (m.startswith("l:") and m not in looked)
+                    or (not maps.is_of_graph(m) and m not in program.maps)
+                ):
+                    commit.drop(m)
+            self._set_graph(commit, after, graph)
+        del known
+        self._bound.pop(name, None)
+        self._became(after)
+
+    def _known_stage(self, name: str) -> Known:
+        found = self.graph.stages.get(name)
+        if found is None:
+            there = ", ".join(self.graph.stages) or "none"
+            raise UnknownName(f"there is no stage `{name}`", hint=f"stages: {there}")
+        return found
+
+
+ASIDE = "input STRING, key STRING, row STRING, error STRING"
+"""The columns of rows that were set aside."""

@@ -1,0 +1,255 @@
+"""The calls of an epoch: what they see beside rows, what they gave, and in which types; shared by all kinds of stages.
+
+Nothing here commits, schedules or reads queues, so that an epoch is computed the same way in this process and in a task
+that has a share of the groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from headwater.calculus.types import (
+    BIGINT,
+    BOOLEAN,
+    INTEGER,
+    SMALLINT,
+    STRING,
+    TINYINT,
+    KeyType,
+    RecordType,
+)
+from headwater.dataflow.calling import Epoch, Failed, given_by
+from headwater.dataflow.define import Stage, arrow_schema
+from headwater.errors import HeadwaterError, StageError
+from headwater.io.values import converted
+from headwater.plan.program import WEIGHT
+from headwater.state.arrangement import Arrangement
+from headwater.state.run import LEAST, MOST, MapSpec, RunRef, column
+
+FRAME = "_frame"
+"""The column of a framed input's rows that numbers the frames that were read."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """What an epoch sees beside its rows: the maps, its number, the clock before it, keys of frames, look-ups."""
+
+    arrangement: Callable[[MapSpec], Arrangement]
+    number: int
+    clock: Any = None
+    frames: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    look_up: Callable[[str, list[pa.Array], int], list[list[Any]]] | None = None
+    """The rows of a look-up for each of some keys, which are given by column."""
+    zone: str = "UTC"
+    passes: frozenset[str] = frozenset()
+    """Outputs that go straight to a stage that takes row by row."""
+    low: int = LEAST
+    high: int = MOST
+    """The hashes of the groups that are called beside those of the rows."""
+
+
+@dataclass
+class Made:
+    """What an epoch gives: rows of outputs with `_w`, new entries by map, punctuations, and the clock."""
+
+    outputs: dict[str, pa.Table]
+    entries: dict[str, list[tuple[MapSpec, pa.Table]]]
+    points: dict[str, Any]
+    clock: Any = None
+    aside: list[tuple[str, str, str, str]] = field(default_factory=list)
+    """Rows of calls that failed, where they are set aside: the input, the key, the row, the error."""
+
+    stored: dict[str, list[RunRef]] = field(default_factory=dict)
+    """Runs that tasks have written, by map."""
+    files: list[str] = field(default_factory=list)
+    """Staged files that the rows of outputs are in; gone once they are committed."""
+    plain: dict[str, tuple[list[Any], list[int]]] = field(default_factory=dict)
+    """Values and weights of outputs that go straight to another stage, where no value needs to be converted."""
+
+    def settle(self, stage: Stage, zone: str) -> None:
+        """Plain rows as tables, after all."""
+        for o, (values, weights) in self.plain.items():
+            row = stage.outputs[o]
+            names = [n for n, _ in row.fields]
+            columns = {n: list(map(itemgetter(i), values)) for i, n in enumerate(names)}
+            table = converted(o, row, columns, zone, False)
+            self.outputs[o] = table.append_column(WEIGHT, pa.array(weights, pa.int64()))
+        self.plain = {}
+
+    def add(self, spec: MapSpec, table: pa.Table) -> None:
+        if table.num_rows:
+            self.entries.setdefault(spec.name, []).append((spec, table))
+
+
+class Call:
+    """What all kinds share: calls, and what they gave."""
+
+    def __init__(self, stage: Stage, context: Context):
+        self.stage, self.context = stage, context
+        self.made = Made({}, {}, {}, context.clock)
+        self.values: dict[str, list[tuple[Any, ...]]] = {o: [] for o in stage.outputs}
+        self.weights: dict[str, list[int]] = {o: [] for o in stage.outputs}
+        self.of: dict[str, list[int]] = {o: [] for o in stage.outputs}
+        """Of which call each row is."""
+        self.width = -1 if stage.single is None else len(stage.outputs[stage.single].fields)
+        self.single = stage.key is not None and len(stage.key.fields) == 1
+
+    def run(self, tables: Mapping[str, pa.Table]) -> Made:
+        raise NotImplementedError
+
+    def shown(self, key: tuple[Any, ...]) -> Any:
+        """A key as functions get it."""
+        return key[0] if self.single else key
+
+    def gave(self, call: int, result: Any, times: int = 1) -> None:
+        """Notes what a call gave."""
+        one = self.stage.single
+        if one is not None and isinstance(result, tuple) and len(result) == self.width:
+            self.values[one].append(result)  # what most functions give: one row
+            self.weights[one].append(times)
+            self.of[one].append(call)
+            return
+        for output, values, weight in given_by(self.stage, result, self.made.points):
+            self.values[output].append(values)
+            self.weights[output].append(weight * times)
+            self.of[output].append(call)
+
+    def called(
+        self,
+        call: int,
+        make: Callable[[], Any],
+        times: int,
+        key: Any,
+        rows: Callable[[], list[Any]],
+    ) -> bool:
+        """Makes a call and notes what it gave; one that fails is raised, or its rows are set aside."""
+        aside = self.stage.on_error == "set aside"
+        had = {o: len(v) for o, v in self.values.items()} if aside else {}
+        try:
+            self.gave(call, make(), times)
+            return True
+        except Exception as e:  # what a user wrote may raise anything
+            given = rows()
+            if not aside:
+                raise Failed(e, key, next((r for _, r in given), None)) from e
+            for o, n in had.items():
+                del self.values[o][n:], self.weights[o][n:], self.of[o][n:]
+            told = Failed(e).told
+            self.made.aside += [(i, repr(key), repr(r), told) for i, r in given]
+            return False
+
+    def converted(
+        self,
+        name: str,
+        row: RecordType,
+        values: Sequence[tuple[Any, ...]],
+        where: Callable[[int], Failed],
+    ) -> list[pa.Array]:
+        """Values in the types of their columns; `where` says of which call the one is that does not fit."""
+        names = [n for n, _ in row.fields]
+        columns = {n: list(map(itemgetter(i), values)) for i, n in enumerate(names)}
+        try:
+            table = converted(name, row, columns, self.context.zone, False)
+        except HeadwaterError as e:
+            raise self._first_unfit(name, row, values, where, e) from e
+        return [column(table, n) for n in names]
+
+    def _first_unfit(
+        self,
+        name: str,
+        row: RecordType,
+        values: Sequence[tuple[Any, ...]],
+        where: Any,
+        e: HeadwaterError,
+    ) -> Failed:
+        names = [n for n, _ in row.fields]
+        for i, v in enumerate(values):
+            try:
+                converted(
+                    name,
+                    row,
+                    {n: [x] for n, x in zip(names, v, strict=True)},
+                    self.context.zone,
+                    False,
+                )
+            except HeadwaterError as found:
+                failed: Failed = where(i)
+                what = found.what.partition(": ")[2] or found.what
+                failed.why = StageError(
+                    f"`{self.stage.name}` gave for `{name}`: {what}", hint=found.hint
+                )
+                return failed
+        return Failed(e)
+
+    def tables(self, where: Callable[[int], Failed]) -> None:
+        """What all calls gave, as tables."""
+        for o, row in self.stage.outputs.items():
+            if o in self.context.passes and are_plain(row, self.values[o]):
+                self.made.plain[o] = self.values[o], self.weights[o]
+            else:
+                self.made.outputs[o] = self._table(o, row, where)
+
+    def _table(self, output: str, row: RecordType, where: Callable[[int], Failed]) -> pa.Table:
+        of = self.of[output]
+        arrays = self.converted(output, row, self.values[output], lambda i: where(of[i]))
+        weights = pa.array(self.weights[output], pa.int64())
+        schema = arrow_schema(row).append(pa.field(WEIGHT, pa.int64()))
+        return pa.table([*arrays, weights], schema=schema)
+
+    def epoch(self, key: Any) -> Epoch:
+        return Epoch(self.stage.name, self.context.number, key)
+
+
+_PLAIN: dict[KeyType, tuple[type, int | None]] = {
+    TINYINT: (int, 7),
+    SMALLINT: (int, 15),
+    INTEGER: (int, 31),
+    BIGINT: (int, 63),
+    STRING: (str, None),
+    BOOLEAN: (bool, None),
+}
+"""Types whose values are what Python's are, if they are of a type and have so many bits."""
+
+
+def are_plain(row: RecordType, values: Sequence[tuple[Any, ...]]) -> bool:
+    """Whether values are those that their columns would have, without a look at each: all of the very type, and not too large."""
+    if not values:
+        return True
+    for place, (_, t) in enumerate(row.fields):
+        kind, bits = _PLAIN.get(t, (None, None))
+        if kind is None:
+            return False
+        held = list(
+            map(itemgetter(place), values)
+        )  # turning rows into columns at once is slower by far
+        if set(map(type, held)) != {kind}:
+            return False
+        if bits is not None and not -(1 << bits) <= min(held) <= max(held) < 1 << bits:
+            return False
+    return True
+
+
+def nothing_named(row: int) -> dict[str, Any]:
+    return {}
+
+
+def framed(rows: list[Any], table: pa.Table, frames: Sequence[Any] | None) -> None:
+    """Rows of a framed input know the key of their frame."""
+    if frames is None:
+        return
+    for row, i in zip(rows, np.asarray(column(table, FRAME)).tolist(), strict=True):
+        row._frame = frames[i]
+
+
+def empty_outputs(stage: Stage) -> dict[str, pa.Table]:
+    """No rows of any output."""
+    out = {}
+    for o, row in stage.outputs.items():
+        out[o] = arrow_schema(row).append(pa.field(WEIGHT, pa.int64())).empty_table()
+    return out

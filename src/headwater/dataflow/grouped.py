@@ -1,0 +1,280 @@
+"""Stages with groups and state: the state of all groups is looked up at once, and what calls wrote is entries of its maps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from headwater.dataflow import maps
+from headwater.dataflow.call import Made
+from headwater.dataflow.calling import Failed
+from headwater.dataflow.define import Part, arrow_schema
+from headwater.dataflow.groups import Groups, Keyed
+from headwater.dataflow.keeping import Held, State, Writes, one_record
+from headwater.dataflow.maps import COUNT, WRITTEN, entries, keyed
+from headwater.dataflow.rows import frozen, rows_of, values_of
+from headwater.errors import StageError, StateConflict
+from headwater.state.arrangement import INDEX
+from headwater.state.hashing import hash_keys
+from headwater.state.positions import from_position
+from headwater.state.run import MapSpec, column
+
+
+class Grouped(Keyed):
+    """The function of each group, with its state."""
+
+    def run(self, tables: Mapping[str, pa.Table]) -> Made:
+        s = self.stage
+        self._tick(tables)
+        due = self._due()
+        more = [due] if due is not None else []
+        if s.groups == "all":
+            more += self._all_groups()
+        groups = self.groups(tables, more)
+        named = self.named(groups)
+        held = {p.kept.name: self._held(groups, p) for p in s.state}
+        seen = {p.kept.name: self._seen(groups, p) for p in s.state if p.kept.only}
+        wrote: list[Writes] = []
+        kept, clock, width = s.kept, self.made.clock, len(groups.arrays)
+        single = len(kept) == 1 and kept[0].kind == "record" and not kept[0].name
+        record = one_record(kept[0]) if single else None
+        for g in range(groups.count):
+            args = [groups.of(i.name, g) for i in s.inputs]
+            by_name = named(g)
+            if s.state:
+                state: Any
+                if record is not None:
+                    state = given = record(kept[0], held[""][g].get(()), clock, width)
+                else:
+                    was = {n: h[g] for n, h in held.items()}
+                    state = State(kept, was, clock, {n: x[g] for n, x in seen.items()}, width)
+                    given = state.given()
+                if "state" in s.takes:
+                    by_name["state"] = given
+                well = self.call(groups, g, args, by_name)
+                wrote.append(state.close() if well else Writes({n: Held() for n in held}))
+            else:
+                self.call(groups, g, args, by_name)
+        self.tables(self.where(groups))
+        self._write(groups, wrote)
+        if s.clock is not None:
+            self._wake(groups, wrote, due)
+        return self.made
+
+    # --- time ------------------------------------------------------------------------------------------------------
+
+    def _tick(self, tables: Mapping[str, pa.Table]) -> None:
+        """The clock is the greatest time so far."""
+        name = self.stage.clock
+        if name is None:
+            return
+        seen = [self.made.clock]
+        for i in self.stage.inputs:
+            if name in i.columns:
+                seen += values_of(tables[i.name].column(name))
+        self.made.clock = max((v for v in seen if v is not None), default=None)
+
+    def _due(self) -> list[pa.Array] | None:
+        """The keys of groups whose time has come."""
+        if self.stage.clock is None or self.made.clock is None:
+            return None
+        _, spec = maps.due_specs(self.stage)
+        t = maps.clock_type(self.stage)
+        key = keyed(spec, [], 1)
+        first = pa.table({"due": pa.array([None], t)})
+        until = pa.table({"due": pa.array([self.made.clock], t)})
+        found = from_position(self.context.arrangement(spec), key, first, until=until)
+        columns = [n for n, _ in spec.key if n != "due"]
+        h = hash_keys([column(found, n) for n in columns], found.num_rows)
+        mine = (h >= np.int64(self.context.low)) & (h <= np.int64(self.context.high - 1))
+        found = found.filter(pa.array(mine))
+        return [column(found, n) for n in columns] if found.num_rows else None
+
+    def _wake(self, groups: Groups, wrote: list[Writes], due: list[pa.Array] | None) -> None:
+        """When groups are called again, in place of when they were to be."""
+        by_group, in_order = maps.due_specs(self.stage)
+        t = maps.clock_type(self.stage)
+        found = self.context.arrangement(by_group).lookup(
+            keyed(by_group, groups.arrays, groups.count)
+        )
+        old = dict(
+            zip(
+                np.asarray(column(found, INDEX)).tolist(),
+                values_of(found.column("due")),
+                strict=True,
+            )
+        )
+        clock = self.made.clock
+        changed: list[tuple[int, Any, Any]] = []
+        for g in range(groups.count):
+            before = old.get(g)
+            writes = wrote[g] if wrote else None
+            if writes is not None and writes.wakes:
+                after = writes.wake
+            else:
+                after = (
+                    None if before is not None and clock is not None and before <= clock else before
+                )
+            if before != after:
+                changed.append((g, before, after))
+        if not changed:
+            return
+        at = pa.array([g for g, _, _ in changed], pa.int64())
+        keys = {n: a.take(at) for (n, _), a in zip(by_group.key, groups.arrays, strict=True)}
+        try:
+            new = pa.array([after for _, _, after in changed], t)
+        except (pa.ArrowException, TypeError, ValueError) as e:
+            g, _, after = changed[0]
+            raise Failed(
+                StageError(f"wake({after!r}) is no time of the clock"), groups.keys[g]
+            ) from e
+        there = pa.array([int(after is not None) for _, _, after in changed], pa.int64())
+        self.made.add(by_group, entries(by_group, {**keys, COUNT: there, "due": new}, len(changed)))
+        for values, sign in ((pa.array([b for _, b, _ in changed], t), -1), (new, 1)):
+            some = values.is_valid()
+            columns = {n: a.filter(some) for n, a in keys.items()} | {"due": values.filter(some)}
+            count = len(columns["due"])
+            columns[COUNT] = pa.array(np.full(count, sign, np.int64))
+            self.made.add(in_order, entries(in_order, columns, count))
+
+    # --- state -----------------------------------------------------------------------------------------------------
+
+    def _all_groups(self) -> list[list[pa.Array]]:
+        """The keys of all groups that have state."""
+        out = []
+        for p in self.stage.state:
+            spec = maps.state_spec(self.stage, p)
+            for table in self.context.arrangement(spec).scan(self.context.low, self.context.high):
+                keys = [column(table, n) for n in spec.lookup]
+                if keys or table.num_rows:
+                    out.append(keys)
+        return out
+
+    def _held(self, groups: Groups, p: Part) -> list[dict[Any, Any]]:
+        """What a part is for each group."""
+        spec = maps.state_spec(self.stage, p)
+        at = self.context.arrangement(spec)
+        if p.kept.only:
+            pairs = self._named_entries(groups, p)
+            keys = keyed(
+                spec, [pairs.column(n).combine_chunks() for n in spec.lookup], pairs.num_rows
+            )
+            for n in spec.keys:
+                if n not in spec.lookup:
+                    keys = keys.append_column(n, pairs.column(n))
+            found = at.lookup(keys, whole_key=True)
+            index = np.asarray(column(pairs, INDEX))[np.asarray(column(found, INDEX))].tolist()
+        else:
+            found = at.lookup(keyed(spec, groups.arrays, groups.count))
+            index = np.asarray(column(found, INDEX)).tolist()
+        out: list[dict[Any, Any]] = [{} for _ in range(groups.count)]
+        if p.expires is not None and self.made.clock is not None:
+            fresh = [self.made.clock - v < p.expires for v in values_of(found.column(WRITTEN))]
+            found = found.filter(pa.array(fresh, pa.bool_()))
+            index = [g for g, f in zip(index, fresh, strict=True) if f]
+        if p.kept.kind == "bag":
+            rows = map(frozen, rows_of(found, [f"k{j}" for j in range(len(p.row.fields))]))
+            for g, row, n in zip(index, rows, values_of(found.column(COUNT)), strict=True):
+                out[g][row] = n
+            return out
+        values = rows_of(found, [f"v{j}" for j in range(len(p.row.fields))])
+        if p.kept.kind == "record":
+            for g, value in zip(index, values, strict=True):
+                out[g][()] = value
+            return out
+        names = [f"k{j}" for j in range(len(p.key.fields))]
+        for g, key, value in zip(index, map(frozen, rows_of(found, names)), values, strict=True):
+            out[g][key] = value
+        return out
+
+    def _named_entries(self, groups: Groups, p: Part) -> pa.Table:
+        """The entries that rows of groups name: the columns of the group and of the entry, and `_i`."""
+        key = arrow_schema(p.key)
+        wanted: dict[tuple[int, Any], tuple[Any, ...]] = {}
+        for g, named in enumerate(self._seen(groups, p)):
+            wanted |= {(g, at): at for at in named}
+        which = np.array([g for g, _ in wanted], np.int64)
+        columns = {f"g{j}": a.take(pa.array(which)) for j, a in enumerate(groups.arrays)}
+        for j, f in enumerate(key):
+            columns[f"k{j}"] = pa.array([v[j] for v in wanted.values()], f.type)
+        return pa.table({INDEX: pa.array(which), **columns})
+
+    def _seen(self, groups: Groups, p: Part) -> list[set[Any]]:
+        """For each group the entries of a part that its rows name."""
+        names = p.kept.only
+        out: list[set[Any]] = [set() for _ in range(groups.count)]
+        for i in self.stage.inputs:
+            if not maps.only_columns(p, i):
+                continue
+            rows, starts = groups.rows[i.name], groups.starts[i.name]
+            for g in range(groups.count):
+                for r in rows[starts[g] : starts[g + 1]]:
+                    out[g].add(frozen([getattr(r, c) for c in names]))
+        return out
+
+    def _write(self, groups: Groups, wrote: list[Writes]) -> None:
+        """What all calls wrote, as entries; `StateConflict` where two disagree."""
+        for p in self.stage.state:
+            name, spec = p.kept.name, maps.state_spec(self.stage, p)
+            written: dict[tuple[Any, Any], tuple[int, Any]] = {}
+            for g, writes in enumerate(wrote):
+                own = writes.own[name].writes
+                key = frozen(groups.keys[g])
+                for at, value in own.items():
+                    self._note(p, written, (key, at), g, value, groups)
+                for other, held in writes.others.items():
+                    for at, value in held[name].writes.items():
+                        self._note(p, written, (other, at), g, value, groups)
+            if written:
+                self.made.add(spec, self._entries(groups, p, spec, written))
+
+    def _note(
+        self,
+        p: Part,
+        written: dict[tuple[Any, Any], tuple[int, Any]],
+        at: tuple[Any, Any],
+        g: int,
+        value: Any,
+        groups: Groups,
+    ) -> None:
+        before = written.get(at)
+        if before is None:
+            written[at] = g, value
+        elif p.kept.kind == "bag":
+            written[at] = before[0], before[1] + value
+        elif frozen(before[1]) != frozen(value):
+            what = f"the state at {self.shown(at[0])!r} is written by the groups {self.shown(groups.keys[before[0]])!r} and {self.shown(groups.keys[g])!r}, and differently"
+            raise Failed(StateConflict(what), self.shown(groups.keys[g]))
+
+    def _entries(
+        self,
+        groups: Groups,
+        p: Part,
+        spec: MapSpec,
+        written: dict[tuple[Any, Any], tuple[int, Any]],
+    ) -> pa.Table:
+        assert self.stage.key is not None
+        by = [g for g, _ in written.values()]
+        where = lambda i: Failed(ValueError(), self.shown(groups.keys[by[i]]))  # noqa: E731
+        group = self.converted(
+            f"the state of {self.stage.name}", self.stage.key, [k for k, _ in written], where
+        )
+        columns: dict[str, Any] = {f"g{j}": a for j, a in enumerate(group)}
+        of = p.row if p.kept.kind == "bag" else p.key
+        names = f"the state of {self.stage.name}"
+        entry = self.converted(names, of, [at for _, at in written], where) if of.fields else []
+        columns |= {f"k{j}": a for j, a in enumerate(entry)}
+        if p.kept.kind == "bag":
+            columns[COUNT] = pa.array([n for _, n in written.values()], pa.int64())
+            return entries(spec, columns, len(written))
+        blank = (None,) * len(p.row.fields)
+        values = [blank if v is None else v for _, v in written.values()]
+        columns |= {f"v{j}": a for j, a in enumerate(self.converted(names, p.row, values, where))}
+        columns[COUNT] = pa.array([int(v is not None) for _, v in written.values()], pa.int64())
+        if p.expires is not None:
+            at = pa.array([self.made.clock] * len(written), maps.clock_type(self.stage))
+            columns[WRITTEN] = at
+        return entries(spec, columns, len(written))
