@@ -293,7 +293,13 @@ class BagHandle(_Part):
         return iter([made((*r, counts[r])) for r in ordered])
 
     def __len__(self) -> int:
-        return sum(self._counts().values())
+        count = sum(self._counts().values())
+        if count < 0:
+            raise StageError(
+                f"more rows were taken from the state than it had: it has {count}",
+                hint="go through it: each row has its `_w`, which may be negative",
+            )
+        return count
 
     def nth(self, place: int) -> Row:
         """The row at a place, counted from 0 and as often as each is there."""
@@ -551,6 +557,11 @@ class OneRecord:
         new = None if self._values is None else tuple(self._values)
         out.own = {"": Held({}, {(): new} if self._new else {})}
         return out
+
+
+def closed(state: Any) -> Writes:
+    """What was written to a state, which takes no more; a column may be called `close`, too."""
+    return OneRecord.close(state) if isinstance(state, OneRecord) else state.close()
 
 
 @lru_cache(maxsize=256)
