@@ -231,6 +231,10 @@ def _refuse_blind(held: Held) -> None:
         )
 
 
+class _Owing(StageError, TypeError):
+    """A bag without a length; a TypeError, so that `list` and `sorted`, who ask for one first, go through it all the same."""
+
+
 class BagHandle(_Part):
     """A bag of rows: `add` takes rows of any shape that has the bag's columns; going through it gives each row with `_w`."""
 
@@ -295,11 +299,14 @@ class BagHandle(_Part):
     def __len__(self) -> int:
         count = sum(self._counts().values())
         if count < 0:
-            raise StageError(
+            raise _Owing(
                 f"more rows were taken from the state than it had: it has {count}",
                 hint="go through it: each row has its `_w`, which may be negative",
             )
         return count
+
+    def __bool__(self) -> bool:
+        return bool(self._counts())
 
     def nth(self, place: int) -> Row:
         """The row at a place, counted from 0 and as often as each is there."""
