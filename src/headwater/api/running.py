@@ -250,7 +250,11 @@ class Running(Flowing):
     def _full(self, name: str, graph: Graph, waits: Mapping[str, Mapping[str, Waiting]]) -> bool:
         """Whether every reader of every output of a stage has a complete frame that it has not read."""
         unread = [
-            bool(graph.cursors[r, o].at if r in self._failures or r not in waits else len(waits[r][o]))
+            bool(
+                graph.cursors[r, o].at
+                if r in self._failures or r not in waits
+                else len(waits[r][o])
+            )
             for o in self._sends(name, graph)
             for r in graph.readers(o)
             if r != name
@@ -335,7 +339,9 @@ class Running(Flowing):
             stage, self._looked_up(stage), arrangement, lambda n: self.table(n, snapshot.number)
         )
         zone = self.session.zone
-        return Context(arrangement, node.epochs, node.clock, frames, look_up, zone, passes)
+        return Context(
+            arrangement, node.epochs, node.clock, node.swept, frames, look_up, zone, passes
+        )
 
     def _looked_up(self, stage: Stage) -> dict[str, RecordType]:
         """The columns of what a stage looks up."""
@@ -365,7 +371,8 @@ class Running(Flowing):
             self._looked_up(stage),
             snapshot.number + 1,
         )
-        made = Made(empty_outputs(stage), {}, found.points, context.clock, found.aside)
+        swept = _swept(stage, context)
+        made = Made(empty_outputs(stage), {}, found.points, context.clock, swept, found.aside)
         made.stored = found.runs
         for name, tables in found.foreign.items():
             made.entries[name] = [(snapshot.version.maps[name][0], t) for t in tables]
@@ -490,6 +497,15 @@ def _clock(stage: Stage, run: Run, inboxes: Mapping[str, Inbox], clock: Any) -> 
     return max((v for v in seen if v is not None), default=None)
 
 
+def _swept(stage: Stage, context: Context) -> Any:
+    """When an epoch that tasks have computed took away what had expired, as each of them did."""
+    for p in stage.state:
+        if p.expires is not None and context.clock is not None:
+            if context.swept is None or context.clock - context.swept >= p.expires:
+                return context.clock
+    return context.swept
+
+
 def _counted(graph: Graph, p: Prepared) -> Graph:
     """The counters of a stage after an epoch; one that was run together with another has removed what it never queued."""
     node, name = graph.nodes[p.stage.name], p.stage.name
@@ -498,6 +514,7 @@ def _counted(graph: Graph, p: Prepared) -> Graph:
         epochs=node.epochs + 1,
         small=p.run.small,
         clock=p.made.clock,
+        swept=p.made.swept,
         rows=node.rows + p.rows,
         seconds=round(node.seconds + p.seconds, 6),
     )
@@ -513,14 +530,24 @@ class _Turns:
     """How often stages ran since input came from outside."""
 
     def __init__(self, rounds: int):
-        self.rounds, self.counts, self.outside = rounds, dict[str, int](), -1
+        self.rounds, self.counts = rounds, dict[str, int]()
+        self.firsts: dict[str, tuple[list[int], int]] = {}
 
     def ran(self, db: Running, name: str) -> None:
         """Counts; `CycleLimit` where a stage of a cycle runs for too long."""
         count = self.counts[name] = self.counts.get(name, 0) + 1
+        graph = db.graph
+        firsts = [graph.cursors[name, i].first for i in graph.stages[name].inputs]
+        before, since = self.firsts.get(name, ([], 0))
+        if firsts != before:
+            self.firsts[name] = firsts, count
+        elif count - since > self.rounds:
+            raise CycleLimit(
+                f"the stage `{name}` ran {self.rounds} epochs and removed nothing of its inputs",
+                hint="its runnable should remove what was read, or give None while there is nothing new",
+            )
         if count <= self.rounds:
             return
-        graph = db.graph
         if count > self.rounds + sum(len(c.at) for c in graph.cursors.values()):
             path = cycle(name, db)
             if path:
