@@ -17,8 +17,8 @@ from typing import Any
 import pyarrow as pa
 
 from headwater.api.catalog import SEEN
+from headwater.api.directories import Directories, FilesRead
 from headwater.api.feeding import Told
-from headwater.api.flowing import Flowing
 from headwater.dataflow import epoch, maps
 from headwater.dataflow.call import Context, Made
 from headwater.dataflow.calling import Failed
@@ -76,7 +76,7 @@ class Prepared:
     seconds: float
 
 
-class Running(Flowing):
+class Running(Directories):
     """The part of a database that runs stages."""
 
     def run(
@@ -100,6 +100,7 @@ class Running(Flowing):
         started = time.monotonic()
         self._stopping = threading.Event()
         self._failures: dict[str, Failed] = {}
+        self._look_again()
         out = Progress()
         turns = _Turns(rounds)
         while True:
@@ -120,6 +121,7 @@ class Running(Flowing):
             if every is None:
                 break
             self._failures.clear()
+            self._look_again()
             self._stopping.wait(every if left is None else min(every, left))
             self.refresh()
         out.seconds = time.monotonic() - started
@@ -157,7 +159,9 @@ class Running(Flowing):
                     ran += self._one(name, job.result, turns)
         return ran
 
-    def _one(self, name: str, prepare: Callable[[], Prepared], turns: _Turns) -> list[str]:
+    def _one(
+        self, name: str, prepare: Callable[[], Prepared | FilesRead], turns: _Turns
+    ) -> list[str]:
         """An epoch of a stage, committed; one that fails is noted, and its stage held until the next run."""
         turns.ran(self, name)
         try:
@@ -211,6 +215,8 @@ class Running(Flowing):
                 continue
             if run is not None:
                 ready[name] = run, inboxes
+        for name in self._directories_ready(graph, self._failures):
+            ready[name] = Run(), {}
         schedule = graph.schedule.seen(list(ready))
         full = [n for n in ready if bottlenecks and self._full(n, graph, waits)]
         out: list[tuple[str, Run, dict[str, Inbox]]] = []
@@ -224,7 +230,7 @@ class Running(Flowing):
         """Whether every reader of every output of a stage has a complete frame that it has not read."""
         unread = [
             bool(len(waits[r][o])) if r in waits else bool(graph.cursors[r, o].at)
-            for o in graph.stages[name].outputs
+            for o in (graph.stages[name].outputs if name in graph.stages else [name])
             for r in graph.readers(o)
         ]
         return bool(unread) and all(unread)
@@ -233,8 +239,10 @@ class Running(Flowing):
 
     def _prepared(
         self, name: str, run: Run, inboxes: dict[str, Inbox], snapshot: Snapshot, graph: Graph
-    ) -> Prepared:
+    ) -> Prepared | FilesRead:
         """Reads and calls; nothing is written."""
+        if name not in graph.stages:
+            return self._read_files(name)
         started = time.perf_counter()
         stage, tables, frames = self._bound[name], dict[str, pa.Table](), dict[str, Any]()
         for n, box in inboxes.items():
@@ -275,8 +283,10 @@ class Running(Flowing):
 
         return Context(arrangement, node.epochs, node.clock, frames, look_up, self.session.zone)
 
-    def _committed(self, p: Prepared) -> None:
+    def _committed(self, p: Prepared | FilesRead) -> None:
         """An epoch with everything that follows from it, as the next version."""
+        if isinstance(p, FilesRead):
+            return self._take_files(p, self._seen_ready)
         stage, before = p.stage, self.graph
         name = stage.name
         outputs = {o: consolidated(t) for o, t in p.made.outputs.items()}
@@ -350,6 +360,8 @@ class Running(Flowing):
         for name, failed in self._failures.items():
             out.held[name] = failed.told
         for name, failed in self._failures.items():
+            if name not in graph.stages:
+                raise self._directory_failed(name, failed)
             raise failure(name, graph, failed)
         if out.stopped != "nothing can run":
             return
@@ -377,6 +389,9 @@ class _Turns:
 
     def ran(self, db: Running, name: str) -> None:
         """Counts; `CycleLimit` where a stage of a cycle runs for too long."""
+        if name not in db.graph.stages:  # a directory: that is input from outside
+            self.counts.clear()
+            return
         count = self.counts[name] = self.counts.get(name, 0) + 1
         if count <= self.rounds:
             return
