@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 from decimal import Decimal
+from itertools import pairwise
 from typing import Any
 from unittest.mock import patch
 
@@ -114,7 +115,7 @@ def assert_like(arrangement: Arrangement, model: Model) -> None:
 
 def _pieces(_: Arrangement, low: int = runs.LEAST, high: int = runs.MOST, rows: int = 0) -> Any:
     cuts = [low, *(c for c in (0, 1) if low < c < high), high]
-    return zip(cuts, cuts[1:], strict=False)
+    return pairwise(cuts)
 
 
 def rows_drawn(kind: Kind) -> st.SearchStrategy[list[Row]]:

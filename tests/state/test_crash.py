@@ -1,7 +1,8 @@
 """The store under faults: whatever stops, fails or is damaged, a version is there whole or not at all.
 
 The contents of the test's two maps are a function of the fact `cursor`, so a store is right when its maps are
-the model at its cursor: nothing lost, nothing doubled, nothing between. Work is stopped at every step in every
+the model at its cursor: nothing lost, nothing doubled, nothing between. Some stores have two more, a latest map and a
+queue of the last two runs of another map, and then two versions of three are minor. Work is stopped at every step in every
 way, and what may be found after that is read, checked, and worked on.
 """
 
@@ -16,6 +17,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 import time
 import zlib
 from collections.abc import Callable, Hashable, Iterator
@@ -30,6 +32,7 @@ import pytest
 import headwater.state
 from faulty_files import FAILURES, STOPS, MemoryFiles, Stopped
 from headwater.errors import DamagedState, LeaseLost, StateError, VersionGone, WriterBusy
+from headwater.state import compaction
 from headwater.state.collection import Keep
 from headwater.state.files import FileSystem, LocalFiles
 from headwater.state.log import Log, path_of
@@ -40,6 +43,14 @@ ROWS = MapSpec("rows", (("g", pa.int64()), ("x", pa.string())), (("n", pa.int64(
 SUMS = MapSpec(
     "sums", (("g", pa.int64()),), (("n", pa.int64()), ("s", pa.int64())), ("g",), kind="value"
 )
+CELLS = MapSpec(
+    "cells",
+    (("g", pa.int64()),),
+    (("n", pa.int64()), ("t", pa.string()), ("l", pa.list_(pa.int64()))),
+    ("g",),
+    kind="latest",
+)
+QUEUE = MapSpec("queue", ROWS.key, ROWS.ring, ROWS.lookup, pinned=True, of="rows")
 Contents = tuple[dict[tuple[int, str], int], dict[int, tuple[int, int]]]
 
 
@@ -71,6 +82,41 @@ def model(k: int) -> Contents:
     return {q: n for q, n in rows.items() if n}, {g: v for g, v in sums.items() if v[0]}
 
 
+def cells(k: int) -> dict[int, tuple[str | None, list[int]] | None]:
+    """What increment k says of cells; None of those that are gone."""
+    gone = {g: None for g, *_ in changes(k - 2)[:4]} if k > 2 else {}
+    return {**gone, **{g: (x if g % 5 else None, [k, s]) for g, x, n, s in changes(k) if n > 0}}
+
+
+@cache
+def flow_model(k: int) -> tuple[dict[int, tuple[str | None, list[int]]], dict[Any, int]]:
+    """The latest map and the queue after increment k."""
+    done = [i for i in range(1, k + 1) if not is_purge(i)]
+    held: dict[int, tuple[str | None, list[int]]] = {}
+    for i in done:
+        for g, cell in cells(i).items():
+            held.pop(g, None)
+            if cell is not None:
+                held[g] = cell
+    waiting: dict[Any, int] = {}
+    for g, x, n, _ in (c for i in done[-2:] for c in changes(i)):
+        waiting[g, x] = waiting.get((g, x), 0) + n
+    return held, {q: n for q, n in waiting.items() if n}
+
+
+def cells_of(k: int) -> pa.Table:
+    said = cells(k)
+    return pa.table(
+        {
+            "_h": [hashed(g) for g in said],
+            "g": list(said),
+            "n": [int(c is not None) for c in said.values()],
+            "t": pa.array([c and c[0] for c in said.values()], pa.string()),
+            "l": pa.array([c and c[1] for c in said.values()], pa.list_(pa.int64())),
+        }
+    )
+
+
 def rows_of(k: int) -> pa.Table:
     g, x, n, _ = (list(c) for c in zip(*changes(k), strict=True))
     return pa.table({"_h": [hashed(i) for i in g], "g": g, "x": x, "n": n})
@@ -89,22 +135,29 @@ def hashed(g: int) -> int:
     return (g % 10) * 0x1234_5678_9ABC - (1 << 50)  # two groups share each hash
 
 
-def increment(writer: StoreWriter, k: int) -> None:
-    """Applies increment k, unless the cursor says that it was."""
+def increment(writer: StoreWriter, k: int, flow: bool = False) -> None:
+    """Applies increment k, unless the cursor says that it was; `flow`: to a latest map and a queue also."""
     commit = writer.begin()
     if commit.base.facts.get("cursor", 0) >= k:
         return
     if k == 1:
         commit.create(ROWS)
         commit.create(SUMS)
+        for spec in (CELLS, QUEUE) if flow else ():
+            commit.create(spec)
+    flow = flow or "cells" in commit.base.maps
     if is_purge(k):
         for name in ("rows", "sums"):
             commit.purge(name, lambda t: np.asarray(t.column("g")) % 3 == 0)
     else:
         commit.merge("rows", rows_of(k), blind=k % 2 == 0)
         commit.merge("sums", sums_of(k))
+        if flow:
+            commit.put("cells", cells_of(k))
+            commit.remove("queue", commit.base.maps["queue"][1][:-1] if k > 1 else [])
+            commit.add("queue", commit.change.added["rows"])
     commit.set("cursor", k)
-    writer.commit(commit, {"increment": k})
+    writer.commit(commit, {"increment": k, **({"minor": True} if flow and k % 3 else {})})
 
 
 def contents(snapshot: Snapshot) -> Contents:
@@ -122,16 +175,22 @@ def assert_right(store: Store, number: int | None = None) -> int:
     snapshot = store.at(number)
     cursor: int = snapshot.facts.get("cursor", 0)
     assert contents(snapshot) == model(cursor)
+    if "cells" in snapshot.version.maps:
+        held = [r for t in snapshot.arrangement("cells").scan() for r in t.to_pylist()]
+        rows = [r for t in snapshot.arrangement("queue").scan() for r in t.to_pylist()]
+        found = {r["g"]: (r["t"], r["l"]) for r in held}, {(r["g"], r["x"]): r["n"] for r in rows}
+        assert found == flow_model(cursor)
+        assert (len(held), len(rows)) == (len(found[0]), len(found[1])), "a key is there twice"
     return cursor
 
 
 @cache
-def base(cursor: int, released: bool = True) -> MemoryFiles:
+def base(cursor: int, released: bool = True, flow: bool = False) -> MemoryFiles:
     """A store after some increments; copy it."""
     files = MemoryFiles()
     writer = Store(files).writer(time_to_live=0)
     for k in range(1, cursor + 1):
-        increment(writer, k)
+        increment(writer, k, flow)
     if released:
         writer.close()
     files.clock += 7200
@@ -177,6 +236,8 @@ WORK: dict[str, tuple[Callable[[], MemoryFiles], Callable[[FileSystem], None]]] 
     "compaction": (lambda: base(6), committing(7, "compact")),
     "purge": (lambda: base(8), committing(9)),
     "collection": (lambda: base(20), collecting),
+    "commit with a queue": (lambda: base(6, flow=True), committing(7, "compact")),
+    "collection of minor versions": (lambda: base(20, flow=True), collecting),
     "all of these": (lambda: collected(base(18).copy()), everything),
 }
 
@@ -207,6 +268,10 @@ def assert_whole(files: MemoryFiles, before: int, after: int) -> None:
     for number in {*store.log.numbers()[:1], store.head()}:
         assert_right(store, number)
     assert not store.check().problems
+    numbers = store.log.numbers()
+    if numbers[:1] > [1]:  # as many are kept as are wished, and the minor ones do not count
+        notes = [store.at(n).version.note for n in numbers]
+        assert sum("minor" not in note for note in notes) >= 2 + (before == after)
 
 
 def assert_goes_on(files: MemoryFiles, cursor: int) -> None:
@@ -865,6 +930,247 @@ def test_old_versions_are_kept_for_as_many_minutes_as_wished() -> None:
                 assert not store.check().problems
     with pytest.raises(VersionGone, match="versions that are there: 18 to 30"):
         Store(files).at(17)
+
+
+def test_minor_versions_are_not_counted() -> None:
+    """Of 30 versions every third counts; those that are newer than the oldest that is kept stay with it."""
+    files = MemoryFiles()
+    store = Store(files, Keep(versions=4))
+    writer = store.writer(time_to_live=0)
+    for k in range(1, 31):
+        increment(writer, k, flow=True)
+        if k % 4 == 0:
+            writer.compact(whole=k % 8 == 0)
+            writer.collect()
+            first = max(1, 3 * (k // 3 - 3))
+            assert store.kept() == Store(files, store.keep).kept() == list(range(first, k + 1))
+            assert [assert_right(Store(files), n) for n in store.kept()] == store.kept()
+            with pytest.raises(VersionGone):
+                Store(files).at(first - 1 or 99)
+        if k % 10 == 0:  # another writer knows as much
+            writer.close()
+            writer = store.writer(time_to_live=0)
+    writer.close()
+    assert not store.check().problems
+
+
+def test_few_records_say_which_versions_are_minor() -> None:
+    """However many there are, a collection reads a few, and none again."""
+    files = MemoryFiles()
+    store = Store(files, Keep(versions=2))
+    with store.writer(time_to_live=0) as writer:
+        for k in range(1, 321):
+            writer.commit(writer.begin(), {"minor": True} if k % 160 else {})
+    store = Store(files, Keep(versions=2))
+    with store.writer(time_to_live=0) as writer:
+        reads: list[int] = []
+        for _ in range(3):
+            before = len(files.trace)
+            writer.commit(writer.begin(), {"minor": True})
+            writer.collect()
+            reads.append(sum(s.startswith("read log/") for s in files.trace[before:]))
+        assert store.kept()[0] == 160
+    assert 0 < reads[0] <= 12 and max(reads[1:]) <= 8, reads
+
+
+def test_a_record_that_is_damaged_lets_nothing_go() -> None:
+    """Whether it is minor is not known, so one more is kept; without minor versions nobody asks."""
+    for flow, kept in ((True, [11, 12]), (False, [18])):
+        files = base(20, flow=flow).copy()
+        for number in (11, 13):
+            files.replace(path_of(number), b"")
+        store = Store(files, Keep(versions=3))
+        with store.writer(time_to_live=0) as writer:
+            writer.collect()
+        assert store.kept()[0] in kept
+        assert assert_right(Store(files), 20) == 20
+
+
+def test_a_history_without_minor_versions_says_nothing_of_them() -> None:
+    """Records are what they were before there were any, byte for byte; a count that is wrong is damage."""
+    files = base(18).copy()
+    for number in range(1, 19):
+        record = json.loads(files.read(path_of(number)).rpartition(b"\n")[0])
+        assert set(record) <= {"version", "time", "note", "mark", "seal", "checkpoint", "change"}
+    files = base(18, flow=True).copy()
+    for number, wrong in itertools.product((10, 17), (0, 1, -1, "2", True, None, 10**9)):
+        broken = files.copy()
+        record = json.loads(broken.read(path_of(number)).rpartition(b"\n")[0])
+        assert record["minors"] == number - number // 3
+        body = json.dumps({**record, "minors": wrong}, separators=(",", ":")).encode()
+        broken.replace(path_of(number), body + b"\n" + f"{zlib.crc32(body):08x}".encode())
+        with pytest.raises(DamagedState, match=path_of(number)):
+            Store(broken).at(number)
+
+
+# --- queues -----------------------------------------------------------------------------------------------
+
+
+def queued(files: FileSystem) -> tuple[Store, StoreWriter]:
+    """A store with a queue, in which rows come."""
+    store = Store(files, Keep(versions=1))
+    writer = store.writer(time_to_live=0)
+    commit = writer.begin()
+    commit.create(ROWS)
+    for name in ("one", "two"):
+        commit.create(MapSpec(name, ROWS.key, ROWS.ring, ROWS.lookup, pinned=True, of="rows"))
+    writer.commit(commit)
+    for k in (1, 2):
+        commit = writer.begin()
+        commit.merge("rows", rows_of(k), blind=True)
+        for name in ("one", "two"):
+            commit.add(name, commit.change.added["rows"])
+        writer.commit(commit)
+    return store, writer
+
+
+def test_a_file_stays_while_any_map_names_a_run_of_it(place: Any) -> None:
+    store, writer = queued(place)
+
+    def runs(name: str) -> tuple[Any, ...]:
+        return store.at().version.maps[name][1]
+
+    def data() -> set[str]:
+        return {e.name for e in place.list(DATA)}
+
+    first, second = runs("rows")
+    assert runs("one") == runs("two") == (first, second)
+    assert store.check().bytes == first.size + second.size, "what several maps have is read once"
+    writer.compact(whole=True)
+    writer.commit(writer.begin())
+    (compacted,) = runs("rows")
+    assert runs("one") == runs("two") == (first, second), "a queue is never rewritten"
+    assert writer.collect() == []
+
+    commit = writer.begin()
+    commit.remove("one", [first, second])
+    writer.commit(commit)
+    commit = writer.begin()
+    commit.remove("two", [first])
+    writer.commit(commit)
+    old = store.at().version
+    assert f"{DATA}/{first.file}" in writer.collect()
+    assert data() == {second.file, compacted.file} == old.files
+
+    commit = writer.begin()
+    commit.drop("two")
+    writer.commit(commit)
+    store.keep = Keep(versions=2)
+    assert f"{DATA}/{second.file}" not in writer.collect(), "a kept version names it"
+    assert store.at(old.number).arrangement("two").refs == [second]
+    store.keep = Keep(versions=1)
+    assert f"{DATA}/{second.file}" in writer.collect()
+    assert data() == {compacted.file}
+    writer.close()
+    assert not Store(place).check().problems
+
+
+def test_what_a_queue_may_have(place: Any) -> None:
+    """Runs of this commit and of the version before; and never one twice."""
+    store, writer = queued(place)
+    refs = store.at().version.maps["rows"][1]
+    commit = writer.begin()
+    with pytest.raises(StateError, match="`rows` are removed, and it is not pinned"):
+        commit.remove("rows", refs)
+    with pytest.raises(StateError, match="`one` is purged, and it is pinned"):
+        commit.purge("one", lambda t: np.ones(t.num_rows, bool))
+    with pytest.raises(StateError, match="`one` would have a run twice"):
+        commit.add("one", refs[:1])
+    with pytest.raises(StateError, match="a run of version 2 is added to version 4"):
+        commit.add("rows", refs[:1])
+    commit.remove("one", refs)
+    commit.merge("one", rows_of(3), blind=True)
+    with pytest.raises(StateError, match="does not have a run"):
+        commit.remove("one", commit.change.added["one"])
+    writer.compact(whole=True)
+    writer.commit(commit)
+    rows = [r for t in store.at().arrangement("one").scan() for r in t.to_pylist()]
+    assert {(r["g"], r["x"]): r["n"] for r in rows} == {(g, x): n for g, x, n, _ in changes(3)}
+
+    commit = writer.begin()
+    commit.add("one", refs)  # another queue has them still, though the map itself does not
+    commit.remove("two", refs)
+    writer.commit(commit)
+    commit = writer.begin()
+    commit.remove("one", refs)
+    writer.commit(commit)
+    commit = writer.begin()
+    with pytest.raises(StateError, match="a run of version 2 is added to version 7"):
+        commit.add("one", refs)  # nobody has them now, so that their file may go
+    writer.close()
+    assert not store.check().problems
+
+
+def test_a_queue_of_another_map_is_found_out(place: Any) -> None:
+    """A run says which map it is of, whichever map names it first."""
+    for name, ring in (("one", ROWS.ring), ("zero", (("m", pa.int64()),))):
+        store, writer = queued(MemoryFiles())
+        (run, _) = store.at().version.maps["one"][1]
+        commit = writer.begin()
+        other = "rows" if name == "zero" else "other"
+        commit.create(MapSpec(f"{name}s", ROWS.key, ring, ROWS.lookup, pinned=True, of=other))
+        commit.change.added[f"{name}s"] = [run]
+        writer.commit(commit)
+        writer.close()
+        (problem,) = store.check().problems
+        assert problem.path == f"{DATA}/{run.file}" and problem.whole == commit.base.number
+        with pytest.raises(DamagedState, match=re.escape(run.file)):
+            list(store.at().arrangement(f"{name}s").scan())
+
+
+def test_what_records_say_of_maps() -> None:
+    """Nothing is said of queues where there are none, and an unknown kind is damage."""
+    files = base(1, flow=True).copy()
+    content = files.read(path_of(1)).rpartition(b"\n")[0]
+    created = json.loads(content)["change"]["created"]
+    plain = {"columns", "keys", "lookup", "kind", "order"}
+    assert set(created["rows"]) == set(created["cells"]) == plain
+    assert set(created["queue"]) == {*plain, "pinned", "of"}
+    assert Store(files).at().version.maps["queue"][0] == QUEUE
+    assert set(ROWS.described()) == {"key", "ring", "lookup", "kind", "order"}
+    for old, new in (
+        (b'"kind":"latest"', b'"kind":"oldest"'),
+        (b'"pinned":true', b'"pinned":1'),
+        (b'"pinned":true', b'"pinned":false'),
+        (b'"of":"rows"', b'"of":["rows"]'),
+        (b'"of":"rows"', b'"of":"sums"'),
+        (b'"pinned":true,"of":"rows"', b'"kind":"change"'),
+    ):
+        assert old in content
+        body = content.replace(old, new)
+        broken = files.copy()
+        broken.replace(path_of(1), body + b"\n" + f"{zlib.crc32(body):08x}".encode())
+        with pytest.raises(DamagedState, match=path_of(1)):
+            Store(broken).at()
+
+
+# --- interrupts -------------------------------------------------------------------------------------------
+
+
+def test_an_interrupt_leaves_nothing_locked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While it compacts, or waits for a collection: the same writer goes on, and does both again."""
+    files = base(11).copy()
+    store = Store(files, Keep(versions=1))
+    with store.writer(time_to_live=0) as writer:
+
+        def interrupted(*_: Any, **__: Any) -> None:
+            raise KeyboardInterrupt
+
+        for owner, name, act in (
+            (compaction, "compact", lambda: writer.compact(whole=True)),
+            (Writer, "close", lambda: writer.compact(whole=True)),
+            (threading.Thread, "join", writer.collect),
+        ):
+            with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+                patched.setattr(owner, name, interrupted)
+                act()
+            increment(writer, store.at().facts["cursor"] + 1)
+        writer.compact(whole=True)
+        writer.commit(writer.begin())
+        assert all(len(refs) == 1 for _, refs in store.at().version.maps.values())
+        writer.collect()
+        assert {e.name for e in files.list(DATA)} == store.at().version.files
+    assert not store.check().problems
 
 
 # --- nothing executable -----------------------------------------------------------------------------------

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 
 from headwater.api.asking import Asking
 from headwater.api.handles import Source, ViewHandle
 from headwater.api.running import Running
+from headwater.api.stages import FlowHandle, StageHandle
 from headwater.api.writing import asked_to_keep
 from headwater.engine.policy import Policy
 from headwater.engine.spark.session import Session
@@ -53,7 +55,7 @@ class Database(Running):
         session = Session(spark, partitions)
         self.ask = Asking(session)
         self.policy = Policy()
-        self._bound = {}
+        self._bound, self._failures, self._seen_ready = {}, {}, []
         asked = {"versions": keep_versions, "minutes": keep_minutes}
         super().__init__(path, session, asked_to_keep(asked))
 
@@ -65,28 +67,43 @@ class Database(Running):
     @property
     def sources(self) -> list[str]:
         """The names of the sources."""
-        return list(self.catalog.sources)
+        return [n for n, s in self.catalog.sources.items() if not s.written]
 
     @property
     def views(self) -> list[str]:
         """The names of the views."""
         return list(self.catalog.views)
 
+    @property
+    def stages(self) -> list[str]:
+        """The names of the stages."""
+        return list(self.graph.stages)
+
+    @property
+    def flows(self) -> list[str]:
+        """The names of the flows that stages write."""
+        return list(self.graph.flows)
+
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and self.catalog.named(name) in [*self]
 
     def __iter__(self) -> Iterator[str]:
-        """The names of sources and views."""
-        return iter([*self.catalog.sources, *self.catalog.views])
+        """The names of sources, flows, views and stages."""
+        return iter(dict.fromkeys([*self.catalog.sources, *self.catalog.views, *self.graph.stages]))
 
     def __len__(self) -> int:
-        return len(self.catalog.sources) + len(self.catalog.views)
+        return len(list(self))
 
     def __bool__(self) -> bool:
         return True  # a database without sources is one too
 
-    def __getitem__(self, name: str) -> ViewHandle | Source:
+    def __getitem__(self, name: str) -> Any:
+        """The handle of a view, a source, a stage or a flow."""
         name = self.catalog.named(name)
+        if name in self.graph.stages:
+            return StageHandle(self, name)
+        if name in self.graph.flows:
+            return FlowHandle(self, name)
         if name in self.catalog.views:
             return ViewHandle(self, name)
         if name in self.catalog.sources:

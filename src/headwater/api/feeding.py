@@ -25,6 +25,7 @@ from headwater.engine.increment import Increment
 from headwater.engine.rings import spec_of
 from headwater.engine.slices import whole
 from headwater.engine.working import Working
+from headwater.errors import FlowFull
 from headwater.plan.program import WEIGHT
 from headwater.state.arrangement import Arrangement
 from headwater.state.hashing import hash_keys
@@ -56,6 +57,8 @@ class Told:
 class Feeding(Writable):
     """The part of a database that tells stages what changed."""
 
+    limit: int = 1000
+    """Increments of a queue that wait to be read, at most."""
     _graph_known: tuple[int, Graph] | None = None
     _bound: dict[str, Stage]
 
@@ -157,6 +160,11 @@ class Feeding(Writable):
                 if refs:
                     commit.add(f"q:{stage}.{name}", refs)
                 cursor = graph.cursors[stage, name].sent(commit.version, told.points.get(name))
+                if len(cursor.at) > self.limit:
+                    raise FlowFull(
+                        f"`{name}` has {self.limit} increments that the stage `{stage}` has not read",
+                        hint="run the stage; where it waits or is held, db.run() says for what; or raise db.limit",
+                    )
                 graph = graph.with_cursor(stage, name, cursor)
         return graph
 

@@ -56,6 +56,8 @@ class Seen:
     what: str
     created: int
     held: Held | None
+    minor: bool = False
+    """Whether the version is of a stage, and changed no source and no view."""
 
 
 @dataclass(frozen=True)
@@ -92,13 +94,14 @@ def steps(name: str, see: Callable[[int], Seen], since: int, last: int) -> Itera
             earlier = at
             continue
         previous, earlier = earlier, at
+        if at.minor:
+            continue
         if at.created == version:
             yield _step(at, None, dropped)
             dropped = None
         elif at.what != REBUILD:  # which writes maps anew, with what they had
             before = (previous or see(version - 1)).held
-            assert before is not None
-            yield _step(at, before.working, None)
+            yield _step(at, None if before is None else before.working, None)
 
 
 def _step(at: Seen, before: Working | None, replaced: Held | None) -> Step:

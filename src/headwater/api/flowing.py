@@ -17,6 +17,7 @@ from headwater.api.catalog import SEEN, Catalog, SourceDef, facts_of
 from headwater.api.declaring import Declaring
 from headwater.api.dropping import without_source
 from headwater.api.feeding import put
+from headwater.api.stages import FlowHandle
 from headwater.dataflow import maps
 from headwater.dataflow.define import Readable, Stage
 from headwater.dataflow.framing import Cut
@@ -34,26 +35,8 @@ FLOW = "flow"
 """What writes a flow that was declared, until a stage does."""
 
 
-class Flow:
-    """A declared flow, to be written by a stage; it serves as a name of an input."""
-
-    def __init__(self, database: Flowing, name: str):
-        self.database, self.name = database, name
-
-    @property
-    def row(self) -> Any:
-        """Its columns."""
-        return self.database.catalog.sources[self.name].row
-
-    def __repr__(self) -> str:
-        return f"Flow({self.name}: {self.database.catalog.sources[self.name].ddl})"
-
-
 class Flowing(Declaring):
     """The part of a database that has stages and flows."""
-
-    limit: int = 1000
-    """Unread increments of a queue at most."""
 
     def stage(self, *inputs: Any, **words: Any) -> Any:
         """Defines a stage: a decorator. `@db.stage("orders", by="customer", state="n BIGINT", out="...")`.
@@ -69,13 +52,13 @@ class Flowing(Declaring):
 
         return define
 
-    def flow(self, name: str, schema: str, *, retain: bool | None = None) -> Flow:
+    def flow(self, name: str, schema: str, *, retain: bool | None = None) -> FlowHandle:
         """Declares a flow before the stage that writes it: every cycle has one. It sends nothing where there is nothing."""
         name = self.catalog.named(name)
         known = self.graph.flows.get(name)
         row = declared(schema).row
         if known is not None and known.declared and self.catalog.sources[name].row == row:
-            return Flow(self, name)
+            return FlowHandle(self, name)
         with self._locked():
             self._writing()
             self._check_name(name)
@@ -87,7 +70,7 @@ class Flowing(Declaring):
                 self._create_sources(commit, [made])
                 self._set_graph(commit, after, graph)
             self._became(after)
-        return Flow(self, name)
+        return FlowHandle(self, name)
 
     # --- defining --------------------------------------------------------------------------------------------------
 

@@ -54,6 +54,12 @@ class Source:
         """The rows that it has, now or at a version."""
         return self.database.frame(self.name, version)
 
+    def changes(
+        self, since: int = 0, until: int | None = None, format: str = "weights"
+    ) -> DataFrame:
+        """The rows that came and went after a version: with `_w` and `_version`, or in the form `cdc`."""
+        return self.database.changes_frame(self.name, since, until, format)
+
     def lookup(self, *key: Any, version: int | None = None) -> Row | None:
         """The row of a nested source at its key, with its inner rows, at the cost of that row; None if there is none."""
         found = self.database.lookup(self.name, key, version)

@@ -79,6 +79,10 @@ class Prepared:
 class Running(Directories):
     """The part of a database that runs stages."""
 
+    _failures: dict[str, Failed]
+    """Why stages are held, until the next run."""
+    _seen_ready: list[str]
+
     def run(
         self,
         *,
@@ -99,7 +103,7 @@ class Running(Directories):
         _check_amounts(epochs=epochs, seconds=seconds, every=every, rounds=rounds, workers=workers)
         started = time.monotonic()
         self._stopping = threading.Event()
-        self._failures: dict[str, Failed] = {}
+        self._failures = {}
         self._look_again()
         out = Progress()
         turns = _Turns(rounds)
@@ -133,6 +137,15 @@ class Running(Directories):
         event = getattr(self, "_stopping", None)
         if event is not None:
             event.set()
+
+    def _pause(self, name: str, paused: bool) -> None:
+        with self._locked():
+            self._writing()
+            before = self.graph
+            after = before.with_node(name, paused=paused)
+            with self._commit(f"stage {name}", minor=True) as commit:
+                self._set_graph(commit, after, before)
+            self._became(after)
 
     def _turn(self, most: int, bottlenecks: bool, turns: _Turns) -> list[str]:
         """Runs the stage whose turn it is, or several at the same time; who ran."""
@@ -290,6 +303,8 @@ class Running(Directories):
         stage, before = p.stage, self.graph
         name = stage.name
         outputs = {o: consolidated(t) for o, t in p.made.outputs.items()}
+        if p.made.aside:
+            outputs[f"{name}_failed"] = _aside(p.made.aside)
         staged = {o: Change.of(t) for o, t in outputs.items() if t.num_rows}
         moved = {r for m in self.program.maps.values() for r in m.reads}.intersection(staged)
         node = before.nodes[name]
@@ -451,6 +466,14 @@ def failure(name: str, graph: Graph, failed: Failed) -> StageFailed:
     made = StageFailed(f"the stage `{name}` failed: {failed.told}", hint="\n".join(where))
     made.__cause__ = failed.why
     return made
+
+
+def _aside(rows: list[tuple[str, str, str, str]]) -> pa.Table:
+    """Rows that were set aside, as a change."""
+    names = ["input", "key", "row", "error"]
+    arrays = [pa.array([r[i] for r in rows], pa.large_string()) for i in range(4)]
+    ones = pa.array([1] * len(rows), pa.int64())
+    return consolidated(pa.table([*arrays, ones], [*names, WEIGHT]))
 
 
 def _repeated(table: pa.Table, names: list[str], made: Any) -> list[Any]:

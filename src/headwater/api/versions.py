@@ -253,7 +253,7 @@ class Readable:
         scalars = self.session.evaluate
         tables = feeds.told(name, since, self._steps(name, since, last), scalars)
         if not tables:
-            view = self._view_at(known, name, known.version)
+            view = self._as_view(known, name, known.version)
             if view.parts:
                 return nested_rows.told_schema(view).empty_table()
             schema = view_rows.row_schema(view)
@@ -289,12 +289,14 @@ class Readable:
 
         def see(version: int) -> Seen:
             snapshot, at = self._at(version)
-            what, mine = snapshot.version.note.get("what", ""), at.catalog.named(name)
-            view = at.program.views.get(mine)
-            if view is None:
-                return Seen(version, what, 0, None)
+            note, mine = snapshot.version.note, at.catalog.named(name)
+            what, minor = note.get("what", ""), bool(note.get("minor"))
+            if mine not in at.program.views and mine not in at.catalog.sources:
+                return Seen(version, what, 0, None, minor)
+            view = self._as_view(at, mine, version)
             held = Held(at.program, view, self._reading(snapshot, at))
-            return Seen(version, what, at.catalog.views[mine].created, held)
+            known = at.catalog.views.get(mine)
+            return Seen(version, what, known.created if known else 0, held, minor)
 
         return steps(name, see, since, last)
 
@@ -318,6 +320,10 @@ class Readable:
         numbers = set(table.column("_version").to_pylist())
         times = {n: datetime.fromtimestamp(self.store.log.read(n).time, UTC) for n in numbers}
         at = self._at(max(numbers))[1] if numbers else self._defined
+        if at.catalog.named(name) in at.catalog.sources:
+            return feeds.as_cdc(
+                table, times, at.catalog.sources[at.catalog.named(name)].key or None
+            )
         view = self._view_at(at, name, at.version)
         keys = {n: s.parts[0].key for n, s in at.catalog.sources.items() if not s.nested}
         declared = at.catalog.views[view.name].key

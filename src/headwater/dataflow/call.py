@@ -50,6 +50,8 @@ class Made:
     entries: dict[str, list[tuple[MapSpec, pa.Table]]]
     points: dict[str, Any]
     clock: Any = None
+    aside: list[tuple[str, str, str, str]] = field(default_factory=list)
+    """Rows of calls that failed, where they are set aside: the input, the key, the row, the error."""
 
     def add(self, spec: MapSpec, table: pa.Table) -> None:
         if table.num_rows:
@@ -66,6 +68,7 @@ class Call:
         self.weights: dict[str, list[int]] = {o: [] for o in stage.outputs}
         self.of: dict[str, list[int]] = {o: [] for o in stage.outputs}
         """Of which call each row is."""
+        self.width = -1 if stage.single is None else len(stage.outputs[stage.single].fields)
         self.single = stage.key is not None and len(stage.key.fields) == 1
 
     def run(self, tables: Mapping[str, pa.Table]) -> Made:
@@ -77,10 +80,40 @@ class Call:
 
     def gave(self, call: int, result: Any, times: int = 1) -> None:
         """Notes what a call gave."""
+        one = self.stage.single
+        if one is not None and isinstance(result, tuple) and len(result) == self.width:
+            self.values[one].append(result)  # what most functions give: one row
+            self.weights[one].append(times)
+            self.of[one].append(call)
+            return
         for output, values, weight in given_by(self.stage, result, self.made.points):
             self.values[output].append(values)
             self.weights[output].append(weight * times)
             self.of[output].append(call)
+
+    def called(
+        self,
+        call: int,
+        make: Callable[[], Any],
+        times: int,
+        key: Any,
+        rows: Callable[[], list[Any]],
+    ) -> bool:
+        """Makes a call and notes what it gave; one that fails is raised, or its rows are set aside."""
+        aside = self.stage.on_error == "set aside"
+        had = {o: len(v) for o, v in self.values.items()} if aside else {}
+        try:
+            self.gave(call, make(), times)
+            return True
+        except Exception as e:  # what a user wrote may raise anything
+            given = rows()
+            if not aside:
+                raise Failed(e, key, next((r for _, r in given), None)) from e
+            for o, n in had.items():
+                del self.values[o][n:], self.weights[o][n:], self.of[o][n:]
+            told = Failed(e).told
+            self.made.aside += [(i, repr(key), repr(r), told) for i, r in given]
+            return False
 
     def converted(
         self,

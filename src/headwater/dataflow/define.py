@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import cached_property
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -108,7 +109,7 @@ class Stage:
     def kept(self) -> tuple[Kept, ...]:
         return tuple(p.kept for p in self.state)
 
-    @property
+    @cached_property
     def single(self) -> str | None:
         """The one output, where there is one."""
         return next(iter(self.outputs)) if len(self.outputs) == 1 else None
@@ -247,7 +248,7 @@ def stage_of(
     )
     check.fits(stage)
     takes = check.signature(f, stage)
-    return Stage(**{**vars(stage), "takes": takes})
+    return replace(stage, takes=takes)
 
 
 class _Check:

@@ -13,7 +13,7 @@ from headwater.dataflow.call import Made
 from headwater.dataflow.calling import Failed
 from headwater.dataflow.define import Part, arrow_schema
 from headwater.dataflow.groups import Groups, Keyed
-from headwater.dataflow.keeping import State, Writes
+from headwater.dataflow.keeping import Held, State, Writes, one_record
 from headwater.dataflow.maps import COUNT, WRITTEN, entries, keyed
 from headwater.dataflow.rows import frozen, rows_of, values_of
 from headwater.errors import StageError, StateConflict
@@ -39,16 +39,23 @@ class Grouped(Keyed):
         seen = {p.kept.name: self._seen(groups, p) for p in s.state if p.kept.only}
         wrote: list[Writes] = []
         kept, clock, width = s.kept, self.made.clock, len(groups.arrays)
+        single = len(kept) == 1 and kept[0].kind == "record" and not kept[0].name
+        record = one_record(kept[0]) if single else None
         for g in range(groups.count):
             args = [groups.of(i.name, g) for i in s.inputs]
             by_name = named(g)
             if s.state:
-                was = {n: h[g] for n, h in held.items()}
-                state = State(kept, was, clock, {n: x[g] for n, x in seen.items()}, width)
+                state: Any
+                if record is not None:
+                    state = given = record(kept[0], held[""][g].get(()), clock, width)
+                else:
+                    was = {n: h[g] for n, h in held.items()}
+                    state = State(kept, was, clock, {n: x[g] for n, x in seen.items()}, width)
+                    given = state.given()
                 if "state" in s.takes:
-                    by_name["state"] = state.given()
-                self.call(groups, g, args, by_name)
-                wrote.append(state.close())
+                    by_name["state"] = given
+                well = self.call(groups, g, args, by_name)
+                wrote.append(state.close() if well else Writes({n: Held() for n in held}))
             else:
                 self.call(groups, g, args, by_name)
         self.tables(self.where(groups))

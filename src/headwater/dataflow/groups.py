@@ -201,12 +201,15 @@ class Keyed(Call):
 
         return named if found or "epoch" in s.takes else nothing_named
 
-    def call(self, groups: Groups, g: int, args: list[list[Any]], named: dict[str, Any]) -> None:
-        key = self.shown(groups.keys[g])
-        try:
-            self.gave(g, self.stage.f(key, *args, **named))
-        except Exception as e:  # what a user wrote may raise anything
-            raise Failed(e, key, next((r for rows in args for r in rows), None)) from e
+    def call(self, groups: Groups, g: int, args: list[list[Any]], named: dict[str, Any]) -> bool:
+        """Calls the function for a group; whether it went well."""
+        f, key = self.stage.f, self.shown(groups.keys[g])
+        names = [i.name for i in self.stage.inputs]
+
+        def rows() -> list[Any]:
+            return [(n, r) for n, some in zip(names, args, strict=True) for r in some]
+
+        return self.called(g, lambda: f(key, *args, **named), 1, key, rows)
 
     def where(self, groups: Groups) -> Callable[[int], Failed]:
         """Whom a call was for."""

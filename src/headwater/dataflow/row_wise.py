@@ -35,11 +35,24 @@ class RowWise(Call):
         if self.stage.remember:
             self._remembered(table, rows)
         else:
-            named = self._named(table, list(range(len(rows))))
-            for i, (row, n) in enumerate(zip(rows, weights_of(table), strict=True)):
-                self.call(i, row, n, named)
+            self._all(rows, weights_of(table), self._named(table, list(range(len(rows)))))
         self.tables(lambda i: Failed(ValueError(), None, rows[i]))
         return self.made
+
+    def _all(
+        self, rows: list[Any], weights: list[int], named: Callable[[int], dict[str, Any]]
+    ) -> None:
+        """Calls the function for each row."""
+        if named is not nothing_named or self.stage.on_error == "set aside":
+            for i, (row, n) in enumerate(zip(rows, weights, strict=True)):
+                self.call(i, row, n, named)
+            return
+        f, gave, i = self.stage.f, self.gave, -1
+        try:
+            for i, row in enumerate(rows):
+                gave(i, f(row), weights[i])
+        except Exception as e:  # what a user wrote may raise anything
+            raise Failed(e, None, rows[i]) from e
 
     def _named(self, table: pa.Table, these: list[int]) -> Callable[[int], dict[str, Any]]:
         """What calls are given by name: look-ups of some rows, all at once."""
@@ -61,12 +74,8 @@ class RowWise(Call):
         return named if found or "epoch" in s.takes else nothing_named
 
     def call(self, i: int, row: Any, n: int, named: Callable[[int], dict[str, Any]]) -> None:
-        try:
-            self.gave(i, self.stage.f(row, **named(i)), n)
-        except Failed:
-            raise
-        except Exception as e:  # what a user wrote may raise anything
-            raise Failed(e, None, row) from e
+        f, name = self.stage.f, self.stage.inputs[0].name
+        self.called(i, lambda: f(row, **named(i)), n, None, lambda: [(name, row)])
 
     def _remembered(self, table: pa.Table, rows: list[Any]) -> None:
         """Rows that are there already gave what is kept of them; others are called, and kept."""

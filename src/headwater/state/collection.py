@@ -52,26 +52,26 @@ class Keep:
         return first
 
     def _counted(self, log: Log, oldest: int, newest: int) -> int:
-        """The version from which on there are as many as are wished that are not minor.
+        """The newest version from which on there are as many as are wished that are not minor.
 
-        Records say how many versions before them are minor, so few are read, and each once. One that is damaged says
-        nothing, and then more is kept.
+        Records say how many versions up to theirs are minor, so it is found by bisection, and where none is, at once.
+        One that is damaged says nothing, and then more is kept.
         """
         wished = max(1, self.versions)
-        first = newest - wished + 1
+        low, high = oldest, newest - wished + 1
         try:
             minors = log.minors(newest)
         except DamagedState:
             return oldest
-        while minors and first > oldest:
+        while minors and low < high:
+            middle = (low + high + 1) // 2
             try:
-                missing = minors - log.minors(first - 1) - (newest - first + 1 - wished)
+                minor = minors - log.minors(middle - 1)
+                fewer = newest - middle + 1 - minor < wished
             except DamagedState:
-                missing = 1
-            if missing <= 0:
-                break
-            first -= missing  # each of these may be one of the wished, or not
-        return first
+                fewer = True
+            low, high = (low, middle - 1) if fewer else (middle, high)
+        return low if minors else high
 
 
 class Collector:

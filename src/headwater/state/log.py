@@ -354,7 +354,7 @@ class Log:
             doubt = e
             if not self._has(new, e):
                 raise
-        self._known = {new.number: new}
+        self._known, self._minors[new.number] = {new.number: new}, new.minors
         return Appended(new, doubt)
 
     def _has(self, version: Version, doubt: OSError | None = None) -> bool:
@@ -415,8 +415,8 @@ def _version(number: int, record: dict[str, Any]) -> Version:
         for n, (spec, runs) in record["checkpoint"]["maps"].items()
     }
     facts = dict(record["checkpoint"]["facts"])
-    about = record["time"], record["note"], maps, facts, 0, record["mark"], record["minors"]
-    found = Version(number, *about)
+    about = record["time"], record["note"], maps, facts, 0, record["mark"]
+    found = Version(number, *about, record.get("minors", 0))
     return replace(found, seal=seal_of(found))
 
 
