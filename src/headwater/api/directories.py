@@ -19,8 +19,8 @@ from typing import Any
 import pyarrow as pa
 
 from headwater.api.applying import Beside
+from headwater.api.batches import Batches
 from headwater.api.catalog import SourceDef
-from headwater.api.flowing import Flowing
 from headwater.dataflow.calling import Failed
 from headwater.dataflow.directory import (
     File,
@@ -71,7 +71,7 @@ class Looks:
             self.seen[source] = replace(before, new=left)
 
 
-class Directories(Flowing):
+class Directories(Batches):
     """The part of a database that takes files in."""
 
     _looks: Looks
