@@ -23,7 +23,8 @@ from headwater.dataflow import epoch, maps
 from headwater.dataflow.call import Context, Made
 from headwater.dataflow.calling import Failed
 from headwater.dataflow.define import Stage
-from headwater.dataflow.graph import Graph, NodeFact
+from headwater.dataflow.fuse import follower, takes_plain
+from headwater.dataflow.graph import Graph
 from headwater.dataflow.maps import keyed
 from headwater.dataflow.queues import Inbox
 from headwater.dataflow.rows import row_class, rows_of, sort_key
@@ -74,6 +75,18 @@ class Prepared:
     inboxes: dict[str, Inbox]
     rows: int
     seconds: float
+    then: list[Prepared] = field(default_factory=list)
+    """Epochs of stages that are run together with it, each after the one whose output it reads."""
+
+    @property
+    def all(self) -> list[Prepared]:
+        """It and those that are run together with it."""
+        return [self, *(x for p in self.then for x in p.all)]
+
+    @property
+    def passed(self) -> set[str]:
+        """The flows between stages that are run together."""
+        return {i.name for p in self.all[1:] for i in p.stage.inputs}
 
 
 class Running(Directories):
@@ -263,13 +276,48 @@ class Running(Directories):
             if keys is not None:
                 frames[n] = keys
         rows = sum(t.num_rows for t in tables.values())
-        context = self._context(stage, snapshot, graph.nodes[name], frames)
+        context = self._context(stage, snapshot, graph, frames)
         made = epoch.run(stage, tables, context)
-        return Prepared(stage, run, made, inboxes, rows, time.perf_counter() - started)
+        out = Prepared(stage, run, made, inboxes, rows, time.perf_counter() - started)
+        self._fuse(out, snapshot, graph)
+        return out
+
+    def _follower(self, stage: Stage, output: str, graph: Graph) -> Stage | None:
+        if not self.policy.fuse:
+            return None
+        return follower(stage, output, graph, self._bound, self._failures)
+
+    def _fuse(self, p: Prepared, snapshot: Snapshot, graph: Graph) -> None:
+        """Runs the stages that follow one directly; one that fails is left to run, and to be held, by itself."""
+        for output in p.stage.outputs:
+            after = self._follower(p.stage, output, graph)
+            if after is None:
+                continue
+            started = time.perf_counter()
+            context = self._context(after, snapshot, graph, {})
+            try:
+                if output in p.made.plain:
+                    values, weights = p.made.plain[output]
+                    made, rows = epoch.run_plain(after, values, weights, context), len(values)
+                else:
+                    given = consolidated(p.made.outputs[output])
+                    made, rows = epoch.run(after, {output: given}, context), given.num_rows
+            except Failed:
+                p.made.settle(p.stage, self.session.zone)
+                continue
+            small = graph.nodes[after.name].small
+            run, spent = Run({output: 1}, {output: 1}, small), time.perf_counter() - started
+            fused = Prepared(after, run, made, {}, rows, spent)
+            p.then.append(fused)
+            self._fuse(fused, snapshot, graph)
 
     def _context(
-        self, stage: Stage, snapshot: Snapshot, node: NodeFact, frames: Mapping[str, Any]
+        self, stage: Stage, snapshot: Snapshot, graph: Graph, frames: Mapping[str, Any]
     ) -> Context:
+        node = graph.nodes[stage.name]
+        behind = {o: self._follower(stage, o, graph) for o in stage.outputs}
+        passes = frozenset(o for o, s in behind.items() if s is not None and takes_plain(s))
+
         def arrangement(spec: MapSpec) -> Arrangement:
             return snapshot.arrangement(spec.name)
 
@@ -294,28 +342,25 @@ class Running(Directories):
                     out[i].extend([made(values)] * n)
             return [sorted(rows, key=sort_key) for rows in out]
 
-        return Context(arrangement, node.epochs, node.clock, frames, look_up, self.session.zone)
+        zone = self.session.zone
+        return Context(arrangement, node.epochs, node.clock, frames, look_up, zone, passes)
 
     def _committed(self, p: Prepared | FilesRead) -> None:
         """An epoch with everything that follows from it, as the next version."""
         if isinstance(p, FilesRead):
             return self._take_files(p, self._seen_ready)
-        stage, before = p.stage, self.graph
-        name = stage.name
-        outputs = {o: consolidated(t) for o, t in p.made.outputs.items()}
-        if p.made.aside:
-            outputs[f"{name}_failed"] = _aside(p.made.aside)
+        before, name, passed = self.graph, p.stage.name, p.passed
+        outputs = {
+            o: consolidated(t) for x in p.all for o, t in x.made.outputs.items() if o not in passed
+        }
+        for x in p.all:
+            if x.made.aside:
+                outputs[f"{x.stage.name}_failed"] = _aside(x.made.aside)
         staged = {o: Change.of(t) for o, t in outputs.items() if t.num_rows}
         moved = {r for m in self.program.maps.values() for r in m.reads}.intersection(staged)
-        node = before.nodes[name]
-        graph = before.with_node(
-            name,
-            epochs=node.epochs + 1,
-            small=p.run.small,
-            clock=p.made.clock,
-            rows=node.rows + p.rows,
-            seconds=round(node.seconds + p.seconds, 6),
-        )
+        graph = before
+        for x in p.all:
+            graph = _counted(graph, x)
         schedule = before.schedule.seen({*self._seen_ready, name})
         graph = replace(graph, schedule=schedule.ran(name))
         with self._commit(f"stage {name}", minor=not moved) as commit:
@@ -324,14 +369,16 @@ class Running(Directories):
             if moved:
                 _, increment = self._carry(working, staged, self._wanted(before))
             told = self._tell(working, before, staged, increment) if staged else Told()
-            told.points.update({o: Punctuation(k) for o, k in p.made.points.items()})
+            for x in p.all:
+                points = {o: k for o, k in x.made.points.items() if o not in passed}
+                told.points.update({o: Punctuation(k) for o, k in points.items()})
+                self._keep(working, x.made)
             told.empty = {o for o in outputs if not before.flows[o].declared}
-            self._keep(working, p.made)
             made = self._written(working)
             self._add_made(commit, made)
             graph = self._read_by(commit, p, graph)
             graph = self._send(commit, graph, told, made)
-            for o in staged:
+            for o in {*staged, *passed}:
                 if not self.catalog.sources[o].retain and f"{SEEN}{o}" not in commit.base.facts:
                     commit.set(f"{SEEN}{o}", True)
             self._set_graph(commit, graph, before)
@@ -394,6 +441,25 @@ class Running(Directories):
                         f"the stage `{name}` waits for `{i}`, which no stage writes",
                         hint=f"define a stage with `{i}` among its outputs",
                     )
+
+
+def _counted(graph: Graph, p: Prepared) -> Graph:
+    """The counters of a stage after an epoch; one that was run together with another has removed what it never queued."""
+    node, name = graph.nodes[p.stage.name], p.stage.name
+    graph = graph.with_node(
+        name,
+        epochs=node.epochs + 1,
+        small=p.run.small,
+        clock=p.made.clock,
+        rows=node.rows + p.rows,
+        seconds=round(node.seconds + p.seconds, 6),
+    )
+    if not p.inboxes:
+        (given,) = p.stage.inputs
+        cursor = graph.cursors[name, given.name]
+        first = cursor.first + 1
+        graph = graph.with_cursor(name, given.name, replace(cursor, first=first, done=first))
+    return graph
 
 
 class _Turns:

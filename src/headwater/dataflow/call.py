@@ -8,12 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from headwater.calculus.types import RecordType
+from headwater.calculus.types import (
+    BIGINT,
+    BOOLEAN,
+    INTEGER,
+    SMALLINT,
+    STRING,
+    TINYINT,
+    KeyType,
+    RecordType,
+)
 from headwater.dataflow.calling import Epoch, Failed, given_by
 from headwater.dataflow.define import Stage, arrow_schema
 from headwater.errors import HeadwaterError, StageError
@@ -37,6 +47,8 @@ class Context:
     look_up: Callable[[str, list[pa.Array], int], list[list[Any]]] | None = None
     """The rows of a look-up for each of some keys, which are given by column."""
     zone: str = "UTC"
+    passes: frozenset[str] = frozenset()
+    """Outputs that go straight to a stage that takes row by row."""
     low: int = LEAST
     high: int = MOST
     """The hashes of the groups that are called beside those of the rows."""
@@ -52,6 +64,19 @@ class Made:
     clock: Any = None
     aside: list[tuple[str, str, str, str]] = field(default_factory=list)
     """Rows of calls that failed, where they are set aside: the input, the key, the row, the error."""
+
+    plain: dict[str, tuple[list[Any], list[int]]] = field(default_factory=dict)
+    """Values and weights of outputs that go straight to another stage, where no value needs to be converted."""
+
+    def settle(self, stage: Stage, zone: str) -> None:
+        """Plain rows as tables, after all."""
+        for o, (values, weights) in self.plain.items():
+            row = stage.outputs[o]
+            names = [n for n, _ in row.fields]
+            columns = {n: list(map(itemgetter(i), values)) for i, n in enumerate(names)}
+            table = converted(o, row, columns, zone, False)
+            self.outputs[o] = table.append_column(WEIGHT, pa.array(weights, pa.int64()))
+        self.plain = {}
 
     def add(self, spec: MapSpec, table: pa.Table) -> None:
         if table.num_rows:
@@ -124,11 +149,7 @@ class Call:
     ) -> list[pa.Array]:
         """Values in the types of their columns; `where` says of which call the one is that does not fit."""
         names = [n for n, _ in row.fields]
-        columns = (
-            dict(zip(names, zip(*values, strict=True), strict=True))
-            if values
-            else {n: () for n in names}
-        )
+        columns = {n: list(map(itemgetter(i), values)) for i, n in enumerate(names)}
         try:
             table = converted(name, row, columns, self.context.zone, False)
         except HeadwaterError as e:
@@ -165,7 +186,10 @@ class Call:
     def tables(self, where: Callable[[int], Failed]) -> None:
         """What all calls gave, as tables."""
         for o, row in self.stage.outputs.items():
-            self.made.outputs[o] = self._table(o, row, where)
+            if o in self.context.passes and are_plain(row, self.values[o]):
+                self.made.plain[o] = self.values[o], self.weights[o]
+            else:
+                self.made.outputs[o] = self._table(o, row, where)
 
     def _table(self, output: str, row: RecordType, where: Callable[[int], Failed]) -> pa.Table:
         of = self.of[output]
@@ -176,6 +200,35 @@ class Call:
 
     def epoch(self, key: Any) -> Epoch:
         return Epoch(self.stage.name, self.context.number, key)
+
+
+_PLAIN: dict[KeyType, tuple[type, int | None]] = {
+    TINYINT: (int, 7),
+    SMALLINT: (int, 15),
+    INTEGER: (int, 31),
+    BIGINT: (int, 63),
+    STRING: (str, None),
+    BOOLEAN: (bool, None),
+}
+"""Types whose values are what Python's are, if they are of a type and have so many bits."""
+
+
+def are_plain(row: RecordType, values: Sequence[tuple[Any, ...]]) -> bool:
+    """Whether values are those that their columns would have, without a look at each: all of the very type, and not too large."""
+    if not values:
+        return True
+    for place, (_, t) in enumerate(row.fields):
+        kind, bits = _PLAIN.get(t, (None, None))
+        if kind is None:
+            return False
+        held = list(
+            map(itemgetter(place), values)
+        )  # turning rows into columns at once is slower by far
+        if set(map(type, held)) != {kind}:
+            return False
+        if bits is not None and not -(1 << bits) <= min(held) <= max(held) < 1 << bits:
+            return False
+    return True
 
 
 def nothing_named(row: int) -> dict[str, Any]:

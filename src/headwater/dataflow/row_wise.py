@@ -29,13 +29,20 @@ class RowWise(Call):
     def run(self, tables: Mapping[str, pa.Table]) -> Made:
         (given,) = self.stage.inputs
         table = tables[given.name]
-        made = row_class(given.columns)
-        rows = list(map(made, rows_of(table, given.columns)))
+        rows = list(map(row_class(given.columns), rows_of(table, given.columns)))
         framed(rows, table, self.context.frames.get(given.name))
         if self.stage.remember:
             self._remembered(table, rows)
         else:
             self._all(rows, weights_of(table), self._named(table, list(range(len(rows)))))
+        self.tables(lambda i: Failed(ValueError(), None, rows[i]))
+        return self.made
+
+    def run_plain(self, values: list[Any], weights: list[int]) -> Made:
+        """The same for rows that another stage gave just now; equal ones need not be added up, for f is linear."""
+        (given,) = self.stage.inputs
+        rows = list(map(row_class(given.columns), values))
+        self._all(rows, weights, nothing_named)
         self.tables(lambda i: Failed(ValueError(), None, rows[i]))
         return self.made
 
@@ -47,12 +54,29 @@ class RowWise(Call):
             for i, (row, n) in enumerate(zip(rows, weights, strict=True)):
                 self.call(i, row, n, named)
             return
-        f, gave, i = self.stage.f, self.gave, -1
+        f, results, done = self.stage.f, list[Any](), 0
         try:
-            for i, row in enumerate(rows):
-                gave(i, f(row), weights[i])
+            for row in rows:
+                results.append(f(row))
+            if self._one_each(results, weights):
+                return
+            for done, result in enumerate(results):
+                self.gave(done, result, weights[done])
         except Exception as e:  # what a user wrote may raise anything
-            raise Failed(e, None, rows[i]) from e
+            at = len(results) if len(results) < len(rows) else done
+            raise Failed(e, None, rows[at]) from e
+
+    def _one_each(self, results: list[Any], weights: list[int]) -> bool:
+        """Whether each row gave one row, as those of a plain map do; they are noted all at once then."""
+        one = self.stage.single
+        kinds = set(map(type, results))
+        if one is None or not all(issubclass(k, tuple) for k in kinds):
+            return False
+        if set(map(len, results)) - {self.width}:
+            return False
+        self.values[one], self.weights[one] = results, list(weights)
+        self.of[one] = list(range(len(results)))
+        return True
 
     def _named(self, table: pa.Table, these: list[int]) -> Callable[[int], dict[str, Any]]:
         """What calls are given by name: look-ups of some rows, all at once."""

@@ -38,6 +38,8 @@ class Policy:
     """Changes of so many rows, and groups of so many entries, are carried through in this process."""
     large: int = 5_000_000
     """Changes of more rows are taken one after another on Spark too: terms of two changes cost most."""
+    fuse: bool = True
+    """Whether stages that follow each other directly are run in one epoch."""
     read_here: int = 1_000_000
     """Views and sources of so many entries are read in this process."""
 
