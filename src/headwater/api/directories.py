@@ -35,7 +35,7 @@ from headwater.dataflow.directory import (
     told_changed,
 )
 from headwater.dataflow.graph import Graph, NodeFact
-from headwater.errors import BadChange, StageFailed
+from headwater.errors import BadChange
 from headwater.io.files import limits, read_file
 
 
@@ -174,18 +174,6 @@ class Directories(Batches):
         there = seen.there if seen is not None else taken
         gone = forgotten(taken, there, self._writer.floor())
         return {**{fact_of(source, n): None for n in gone}, **marks(source, files, version)}
-
-    def _directory_failed(self, name: str, failed: Failed) -> StageFailed:
-        """What is said of a directory that is held."""
-        made = self.catalog.sources[name]
-        hint = getattr(failed.why, "hint", "")
-        rest = "nothing of it was taken, nor of files after it; the next run tries again"
-        out = StageFailed(
-            f"the directory of `{name}` is held: {failed.told}",
-            hint="\n".join([f"directory {made.path}", *([hint] if hint else []), rest]),
-        )
-        out.__cause__ = failed.why
-        return out
 
 
 def listed(made: SourceDef) -> list[File]:

@@ -24,7 +24,7 @@ from headwater.dataflow.framing import Cut
 from headwater.dataflow.graph import FlowFact, Graph, Known
 from headwater.dataflow.marks import mark
 from headwater.dataflow.queues import Cursor
-from headwater.dataflow.trial import DEFINED, Given
+from headwater.dataflow.trial import Given, defined, note
 from headwater.engine.rings import spec_of
 from headwater.errors import InUse, NameTaken, StageChanged, StageError, UnknownName
 from headwater.language.declared import ddl_of, declared
@@ -44,8 +44,9 @@ class Flowing(Declaring):
         The function stays callable; its name is that of the stage, and of its output where there is one. A function that
         was defined with `flow.stage` is taken as it is: `db.stage(f)`.
         """
-        if len(inputs) == 1 and not words and callable(inputs[0]) and hasattr(inputs[0], DEFINED):
-            return self._stage(getattr(inputs[0], DEFINED))
+        given = defined(inputs[0]) if len(inputs) == 1 and not words else None
+        if given is not None:
+            return self._stage(given)
 
         def define(f: Callable[..., Any]) -> Callable[..., Any]:
             return self._stage(Given(f, inputs, words))
@@ -94,7 +95,7 @@ class Flowing(Declaring):
                 self._refuse_nested(given.name, name)
         stage = given.checked(known)
         marks = {what: mark(f) for what, f in stage.functions.items()}
-        setattr(given.f, DEFINED, given)
+        note(given.f, given)
         there = self.graph.stages.get(stage.name)
         if there is not None and self._same(there, stage, marks):
             self._bound[stage.name] = stage

@@ -15,22 +15,24 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headwater.api.catalog import SEEN
 from headwater.api.directories import Directories, FilesRead
 from headwater.api.feeding import Told
-from headwater.dataflow import epoch, maps
-from headwater.dataflow.call import Context, Made
+from headwater.api.held import failure
+from headwater.calculus.types import RecordType
+from headwater.dataflow import epoch, tasks
+from headwater.dataflow.call import Context, Made, empty_outputs
 from headwater.dataflow.calling import Failed
 from headwater.dataflow.define import Stage
 from headwater.dataflow.fuse import follower, takes_plain
 from headwater.dataflow.graph import Graph
-from headwater.dataflow.maps import keyed
+from headwater.dataflow.lookups import LookUps
 from headwater.dataflow.queues import Inbox
-from headwater.dataflow.rows import row_class, rows_of, sort_key
 from headwater.dataflow.runnable import Waiting, decided
 from headwater.dataflow.words import Punctuation, Run
-from headwater.engine.change import Change
+from headwater.engine.change import Change, read_file
 from headwater.engine.here.answers import consolidated
 from headwater.engine.working import Working
 from headwater.errors import (
@@ -38,13 +40,12 @@ from headwater.errors import (
     CycleLimit,
     EngineError,
     QueryError,
-    StageFailed,
     StageMissing,
     Stuck,
 )
 from headwater.plan.program import WEIGHT
-from headwater.state.arrangement import INDEX, Arrangement
-from headwater.state.run import MapSpec, column
+from headwater.state.arrangement import Arrangement
+from headwater.state.run import MapSpec
 from headwater.state.snapshot import Snapshot
 
 
@@ -256,10 +257,20 @@ class Running(Directories):
         """Whether every reader of every output of a stage has a complete frame that it has not read."""
         unread = [
             bool(len(waits[r][o])) if r in waits else bool(graph.cursors[r, o].at)
-            for o in (graph.stages[name].outputs if name in graph.stages else [name])
+            for o in self._sends(name, graph)
             for r in graph.readers(o)
         ]
         return bool(unread) and all(unread)
+
+    def _sends(self, name: str, graph: Graph) -> Iterator[str]:
+        """The flows that an epoch of a stage would write, with the stages that are run together with it."""
+        for o in graph.stages[name].outputs if name in graph.stages else [name]:
+            bound = self._bound.get(name)
+            after = None if bound is None else self._follower(bound, o, graph)
+            if after is None:
+                yield o
+            else:
+                yield from self._sends(after.name, graph)
 
     # --- an epoch --------------------------------------------------------------------------------------------------
 
@@ -271,6 +282,12 @@ class Running(Directories):
             return self._read_files(name)
         started = time.perf_counter()
         stage, tables, frames = self._bound[name], dict[str, pa.Table](), dict[str, Any]()
+        if self._is_large(stage, run, inboxes):
+            rows = sum(b.rows_waiting(run.reads.get(n, 0)) for n, b in inboxes.items())
+            made = self._on_spark(
+                stage, run, inboxes, self._context(stage, snapshot, graph, {}), snapshot
+            )
+            return Prepared(stage, run, made, inboxes, rows, time.perf_counter() - started)
         for n, box in inboxes.items():
             tables[n], keys = box.table(run.reads.get(n, 0))
             if keys is not None:
@@ -321,29 +338,56 @@ class Running(Directories):
         def arrangement(spec: MapSpec) -> Arrangement:
             return snapshot.arrangement(spec.name)
 
-        def look_up(name: str, arrays: list[pa.Array], count: int) -> list[list[Any]]:
-            look = stage.lookups[name]
-            row = self._readables()[look.what].row
-            names = [n for n, _ in row.fields]
-            made = row_class(tuple(names))
-            if look.on is None:
-                table = self.table(look.what, snapshot.number)
-                every = sorted(_repeated(table, names, made), key=sort_key)
-                return [every] * count
-            spec = maps.index_spec(look.what, row, [b for _, b in look.on])
-            columns = [n for n, _ in spec.key]
-            found = arrangement(spec).lookup(keyed(spec, arrays, count))
-            out: list[list[Any]] = [[] for _ in range(count)]
-            absent = [a.is_null().to_pylist() for a in arrays]
-            at = column(found, INDEX).to_pylist()
-            counts = column(found, spec.count).to_pylist()
-            for i, values, n in zip(at, rows_of(found, columns), counts, strict=True):
-                if not any(a[i] for a in absent):  # NULL equals nothing
-                    out[i].extend([made(values)] * n)
-            return [sorted(rows, key=sort_key) for rows in out]
-
+        look_up = LookUps(
+            stage, self._looked_up(stage), arrangement, lambda n: self.table(n, snapshot.number)
+        )
         zone = self.session.zone
         return Context(arrangement, node.epochs, node.clock, frames, look_up, zone, passes)
+
+    def _looked_up(self, stage: Stage) -> dict[str, RecordType]:
+        """The columns of what a stage looks up."""
+        if not stage.lookups:
+            return {}
+        known = self._readables()
+        return {k.what: known[k.what].row for k in stage.lookups.values()}
+
+    def _on_spark(
+        self,
+        stage: Stage,
+        run: Run,
+        inboxes: dict[str, Inbox],
+        context: Context,
+        snapshot: Snapshot,
+    ) -> Made:
+        """An epoch of many rows."""
+        context = replace(context, clock=_clock(stage, run, inboxes, context.clock))
+        found = tasks.run(
+            self.session,
+            self.path,
+            stage,
+            inboxes,
+            run.reads,
+            context,
+            snapshot,
+            self._looked_up(stage),
+            snapshot.number + 1,
+        )
+        made = Made(empty_outputs(stage), {}, found.points, context.clock, found.aside)
+        made.stored = found.runs
+        for name, tables in found.foreign.items():
+            made.entries[name] = [(snapshot.version.maps[name][0], t) for t in tables]
+        for o, files in found.files.items():
+            tables = [read_file(self.path / f) for f in files]
+            made.outputs[o] = pa.concat_tables([made.outputs[o], *tables])
+            made.files += files
+        return made
+
+    def _is_large(self, stage: Stage, run: Run, inboxes: Mapping[str, Inbox]) -> bool:
+        """Whether an epoch is for Spark."""
+        if any(k.on is None for k in stage.lookups.values()):
+            return False  # all rows of what is looked up are here
+        rows = sum(b.rows_waiting(run.reads.get(n, 0)) for n, b in inboxes.items())
+        return rows > self.policy.most_here
 
     def _committed(self, p: Prepared | FilesRead) -> None:
         """An epoch with everything that follows from it, as the next version."""
@@ -383,11 +427,15 @@ class Running(Directories):
                     commit.set(f"{SEEN}{o}", True)
             self._set_graph(commit, graph, before)
         self._became(graph)
+        for x in p.all:
+            for f in x.made.files:
+                (self.path / f).unlink(missing_ok=True)
         assert self._writer is not None
         self._writer.tidy()
 
     def _keep(self, working: Working, made: Made) -> None:
-        """New entries of a stage's own maps."""
+        """New entries of a stage's own maps, and runs of them that tasks have written."""
+        working.add_stored(made.stored)
         for pieces in made.entries.values():
             spec = pieces[0][0]
             working.know(spec)
@@ -422,9 +470,7 @@ class Running(Directories):
         for name, failed in self._failures.items():
             out.held[name] = failed.told
         for name, failed in self._failures.items():
-            if name not in graph.stages:
-                raise self._directory_failed(name, failed)
-            raise failure(name, graph, failed)
+            raise failure(name, graph, failed, self.catalog.sources)
         if out.stopped != "nothing can run":
             return
         missing = [n for n in out.waiting if n not in self._bound and not graph.nodes[n].paused]
@@ -441,6 +487,16 @@ class Running(Directories):
                         f"the stage `{name}` waits for `{i}`, which no stage writes",
                         hint=f"define a stage with `{i}` among its outputs",
                     )
+
+
+def _clock(stage: Stage, run: Run, inboxes: Mapping[str, Inbox], clock: Any) -> Any:
+    """The clock of an epoch: the greatest time of all rows that it reads, and of those before."""
+    seen = [clock]
+    for i in stage.inputs:
+        if stage.clock in i.columns and run.reads.get(i.name, 0):
+            table, _ = inboxes[i.name].table(run.reads[i.name])
+            seen.append(pc.max(table.column(stage.clock)).as_py())
+    return max((v for v in seen if v is not None), default=None)
 
 
 def _counted(graph: Graph, p: Prepared) -> Graph:
@@ -515,36 +571,12 @@ def cycle(start: str, db: Running) -> list[str]:
     return []
 
 
-def failure(name: str, graph: Graph, failed: Failed) -> StageFailed:
-    """What is said of an epoch that failed."""
-    node = graph.nodes[name]
-    read = []
-    for i in graph.stages[name].inputs:
-        c = graph.cursors[name, i]
-        read.append(f"`{i}` from increment {c.first}" if c.at else f"nothing of `{i}`")
-    where = [f"epoch {node.epochs}, reading {' and '.join(read)}"]
-    if failed.key is not None:
-        where.append(f"group {failed.key!r}")
-    if failed.row is not None:
-        where.append(f"first row {failed.row!r}")
-    hint = getattr(failed.why, "hint", "")
-    where.append(hint or "nothing of it was committed; the next run tries again")
-    made = StageFailed(f"the stage `{name}` failed: {failed.told}", hint="\n".join(where))
-    made.__cause__ = failed.why
-    return made
-
-
 def _aside(rows: list[tuple[str, str, str, str]]) -> pa.Table:
     """Rows that were set aside, as a change."""
     names = ["input", "key", "row", "error"]
     arrays = [pa.array([r[i] for r in rows], pa.large_string()) for i in range(4)]
     ones = pa.array([1] * len(rows), pa.int64())
     return consolidated(pa.table([*arrays, ones], [*names, WEIGHT]))
-
-
-def _repeated(table: pa.Table, names: list[str], made: Any) -> list[Any]:
-    weights = column(table, WEIGHT).to_pylist()
-    return [made(r) for r, n in zip(rows_of(table, names), weights, strict=True) for _ in range(n)]
 
 
 def _check_amounts(**given: Any) -> None:

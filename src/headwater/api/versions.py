@@ -175,9 +175,10 @@ class Readable:
                 )
             return self._view_at(at, name, version)
         if not source.retain:
-            raise NotRetained(
-                f"`{name}` keeps no copy of its rows", hint="declare it without retain=False"
-            )
+            hint = "declare it without retain=False"
+            if source.written:
+                hint = "what only stages read is gone when they have read it: give their stage retain=True"
+            raise NotRetained(f"`{name}` keeps no copy of its rows", hint=hint)
         return source_view(source)
 
     def parts(self, name: str, version: int | None = None) -> dict[str, pa.Table]:

@@ -30,7 +30,7 @@ from headwater.errors import HeadwaterError, StageError
 from headwater.io.values import converted
 from headwater.plan.program import WEIGHT
 from headwater.state.arrangement import Arrangement
-from headwater.state.run import LEAST, MOST, MapSpec, column
+from headwater.state.run import LEAST, MOST, MapSpec, RunRef, column
 
 FRAME = "_frame"
 """The column of a framed input's rows that numbers the frames that were read."""
@@ -65,6 +65,12 @@ class Made:
     aside: list[tuple[str, str, str, str]] = field(default_factory=list)
     """Rows of calls that failed, where they are set aside: the input, the key, the row, the error."""
 
+    foreign: list[tuple[MapSpec, pa.Table]] = field(default_factory=list)
+    """Records that were written for groups of other parts: they are put in place last, once they are seen together."""
+    stored: dict[str, list[RunRef]] = field(default_factory=dict)
+    """Runs that tasks have written, by map."""
+    files: list[str] = field(default_factory=list)
+    """Staged files that the rows of outputs are in; gone once they are committed."""
     plain: dict[str, tuple[list[Any], list[int]]] = field(default_factory=dict)
     """Values and weights of outputs that go straight to another stage, where no value needs to be converted."""
 

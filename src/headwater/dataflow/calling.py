@@ -157,7 +157,7 @@ def combined(stage: Stage, name: str, rows: Sequence[Any], made: type) -> list[A
         return list(rows)
     if combine.f is not None:
         out = combine.f(list(rows))
-        result = [out] if isinstance(out, tuple) else list(out)
+        result = list(out) if isinstance(out, Iterable) and not isinstance(out, tuple) else [out]
         for r in result:
             if not isinstance(r, (tuple, list)) or len(r) != len(rows[0]):
                 raise StageError(

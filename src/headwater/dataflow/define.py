@@ -28,8 +28,9 @@ from headwater.calculus.types import (
 from headwater.dataflow import words
 from headwater.dataflow.keeping import WORDS, Kept
 from headwater.dataflow.runnable import all_inputs, own
+from headwater.dataflow.signature import taken
 from headwater.dataflow.words import ALL, Combine, Framing, Lookup, Reads, Route, Runnable
-from headwater.errors import StageError
+from headwater.errors import HeadwaterError, StageError
 from headwater.interop.arrow_types import arrow_type
 from headwater.language.declared import ddl_of
 from headwater.language.schema import columns
@@ -218,8 +219,8 @@ def stage_of(
     check.one_of("groups", groups, ("touched", "all"))
     check.one_of("on_error", on_error, ("hold", "set aside"))
     check.one_of("changed", changed, ("refuse", "keep", "replay"))
-    read = [i if isinstance(i, Reads) else words.reads(i) for i in inputs]
-    order = words.columns_of(order_by)
+    read = [i if isinstance(i, Reads) else check.said(words.reads, i) for i in inputs]
+    order = check.said(words.columns_of, order_by)
     made = tuple(check.input(r, by, order) for r in read)
     if len({i.name for i in made}) < len(made):
         raise check.wrong("reads an input twice", "read it once, and look at its rows twice")
@@ -247,7 +248,9 @@ def stage_of(
         changed,
     )
     check.fits(stage)
-    takes = check.signature(f, stage)
+    shape = ["row"] if stage.row_wise else ["key", *(i.name for i in made)]
+    needed = (*looked, *(["state"] if parts else []))
+    takes = taken(f, shape, needed, check.wrong)
     return replace(stage, takes=takes)
 
 
@@ -259,6 +262,13 @@ class _Check:
 
     def wrong(self, what: str, hint: str) -> StageError:
         return StageError(f"the stage `{self.stage}` {what}", hint=hint)
+
+    def said(self, word: Callable[[Any], Any], given: Any) -> Any:
+        """What a word makes of what was given; what it refuses is said of the stage."""
+        try:
+            return word(given)
+        except StageError as e:
+            raise StageError(f"of the stage `{self.stage}`: {e.what}", hint=e.hint) from e
 
     def one_of(self, what: str, given: Any, allowed: tuple[str, ...]) -> None:
         if given not in allowed:
@@ -276,7 +286,10 @@ class _Check:
             raise self.wrong(
                 f"has {what} of type {type(ddl).__name__}", "give DDL: 'site STRING, n BIGINT'"
             )
-        return columns(ddl) if ddl.strip() else RecordType(())
+        try:
+            return columns(ddl) if ddl.strip() else RecordType(())
+        except HeadwaterError as e:
+            raise self.wrong(f"has {what} that cannot be read: {e.what}", e.hint or "") from e
 
     def has(self, row: RecordType, names: tuple[str, ...], what: str) -> None:
         there = [n for n, _ in row.fields]
@@ -306,7 +319,7 @@ class _Check:
             case _ if by is ALL:
                 made = By("all")
             case _:
-                names = words.columns_of(by)
+                names = self.said(words.columns_of, by)
                 self.has(row, names, f"groups `{r.what}` by")
                 self.comparable(row, names, f"groups `{r.what}` by")
                 made = By("columns", names)
@@ -338,7 +351,9 @@ class _Check:
         for i in grouped:
             assert i.by is not None
             if i.by.kind == "route":
-                found.append((i.name, self.ddl("the key of a route", self._routes[i.name].ddl)))
+                row = self.ddl("the key of a route", self._routes[i.name].ddl)
+                self.comparable(row, tuple(n for n, _ in row.fields), f"routes `{i.name}` to")
+                found.append((i.name, row))
             elif i.by.kind == "columns":
                 types = dict(i.row.fields)
                 found.append((i.name, RecordType(tuple((n, types[n]) for n in i.by.columns))))
@@ -363,6 +378,8 @@ class _Check:
                 name, row = ddl.name, ddl.row
             else:
                 row = self.ddl(f"the output `{name}`", ddl)
+            if not str(name).isidentifier():
+                raise self.wrong(f"calls an output `{name}`", "give it a name like `links`")
             if not row.fields:
                 raise self.wrong(f"has an output `{name}` without columns", "name its columns")
             taken = [n for n, _ in row.fields if n in RESERVED]
@@ -390,15 +407,18 @@ class _Check:
             raise self.wrong(f"has {given!r} as state", "give DDL, flow.record or flow.bag")
         row = self.ddl("state", given.ddl)
         names = tuple(n for n, _ in row.fields)
-        taken = [n for n in names if not name and (n in WORDS or n in RESERVED)]
+        reserved = RESERVED | (WORDS if not name else {"clear"})
+        taken = [n for n in names if n in reserved]
         if taken:
             raise self.wrong(f"calls a column of its state `{taken[0]}`", "take another name")
         if isinstance(given, words.Bag):
             self.has(row, given.order_by, "sorts its state by")
+            self.comparable(row, given.order_by, "sorts its state by")
             return Part(Kept(name, "bag", names, (), given.order_by), RecordType(()), row)
         key = RecordType(()) if given.key is None else self.ddl("the key of state", given.key)
         both = RecordType((*key.fields, *row.fields))
         self.has(both, given.order_by, "sorts its state by")
+        self.comparable(both, given.order_by, "sorts its state by")
         if given.only and not key.fields:
             raise self.wrong("has state with `only` and no key", "give key=, or leave only= out")
         if given.only and len(given.only) != len(key.fields):
@@ -410,6 +430,16 @@ class _Check:
                 f"names entries of its state by {', '.join(given.only)}, which no input has",
                 "name columns of an input",
             )
+        for i in inputs if given.only else ():
+            types = dict(i.row.fields)
+            for n, (k, t) in zip(given.only, key.fields, strict=True):
+                if set(given.only) <= set(i.columns) and types[n] != t:
+                    raise self.wrong(
+                        f"names entries of its state by `{n}` of `{i.name}`, which is {types[n]}, and their `{k}` is {t}",
+                        "compare columns of one type",
+                    )
+        if given.expires is not None and not isinstance(given.expires, timedelta):
+            raise self.wrong(f"has state with expires={given.expires!r}", "give a timedelta")
         kind = "records" if key.fields else "record"
         keys = tuple(n for n, _ in key.fields)
         kept = Kept(name, kind, names, keys, given.order_by, given.only)
@@ -418,7 +448,9 @@ class _Check:
     def lookup(
         self, name: str, given: Any, inputs: tuple[Input, ...], key: RecordType | None
     ) -> Lookup:
-        made = given if isinstance(given, Lookup) else words.lookup(given)
+        if name in ("state", "epoch") or not str(name).isidentifier():
+            raise self.wrong(f"calls a look-up `{name}`", "take another name")
+        made = given if isinstance(given, Lookup) else self.said(words.lookup, given)
         read = self.readable(made.what)
         if not read.retained:
             raise self.wrong(f"looks `{made.what}` up, which is not kept", "give it retain=True")
@@ -474,6 +506,10 @@ class _Check:
             raise self.wrong(
                 "is whole, and combines or frames", "it sees all rows of a group each time"
             )
+        if s.whole and any(i.by is not None and i.by.kind == "all" for i in s.inputs):
+            raise self.wrong(
+                "is whole, and sends rows to all groups", "route them, or look them up"
+            )
         if s.remember and not s.row_wise:
             raise self.wrong(
                 "remembers and has groups", "a stage row by row remembers what rows gave"
@@ -499,6 +535,11 @@ class _Check:
             self.clock(s)
         if any(p.expires for p in s.state) and s.clock is None:
             raise self.wrong("has state that expires and no clock", "give clock=, a column of time")
+        if any(p.expires for p in s.state) and BIGINT in self.clocks(s):
+            raise self.wrong(
+                f"has state that expires, and its clock `{s.clock}` is a number",
+                "name a column of time",
+            )
         for i in s.inputs:
             if self.known[i.name].view and s.state and not i.changes:
                 raise self.wrong(
@@ -509,7 +550,7 @@ class _Check:
     def clock(self, s: Stage) -> None:
         if s.row_wise:
             raise self.wrong("has a clock and no groups", "give by=")
-        types = {t for i in s.inputs for n, t in i.row.fields if n == s.clock}
+        types = self.clocks(s)
         if not types:
             raise self.wrong(
                 f"has the clock `{s.clock}`, which no input has", "name a column of time"
@@ -519,42 +560,8 @@ class _Check:
                 f"has the clock `{s.clock}`, which is no time", "name a column of time"
             )
 
-    def signature(self, f: Callable[..., Any], s: Stage) -> frozenset[str]:
-        """What the function takes by name; StageError if it cannot be called as it will be."""
-        count = 1 if s.row_wise else 1 + len(s.inputs)
-        try:
-            parameters = list(inspect.signature(f).parameters.values())
-        except (TypeError, ValueError):
-            parameters = []
-            return frozenset()
-        offered = {*s.lookups, "epoch", *(["state"] if s.state else [])}
-        first, rest = parameters[:count], parameters[count:]
-        shape = ", ".join(["row"] if s.row_wise else ["key", *(i.name for i in s.inputs)])
-        if any(p.kind == p.VAR_POSITIONAL for p in parameters):
-            return frozenset(n for n in offered if n in {p.name for p in parameters})
-        if len(first) < count or any(p.kind in (p.KEYWORD_ONLY, p.VAR_KEYWORD) for p in first):
-            raise self.wrong(
-                f"has a function of {len(parameters)} parameters",
-                f"it is called as f({shape}) with {', '.join(sorted(offered))} by name",
-            )
-        takes = {p.name for p in rest if p.kind != p.VAR_KEYWORD}
-        unknown = [
-            p.name
-            for p in rest
-            if p.name not in offered and p.default is p.empty and p.kind != p.VAR_KEYWORD
-        ]
-        if unknown:
-            raise self.wrong(
-                f"has a parameter `{unknown[0]}` that means nothing",
-                f"it is called as f({shape}) with {', '.join(sorted(offered))} by name",
-            )
-        unused = [n for n in (*s.lookups, *(["state"] if s.state else [])) if n not in takes]
-        if unused and not any(p.kind == p.VAR_KEYWORD for p in rest):
-            raise self.wrong(
-                f"has `{unused[0]}`, and its function has no such parameter",
-                f"add `{unused[0]}` to it",
-            )
-        return frozenset(takes & offered)
+    def clocks(self, s: Stage) -> set[KeyType]:
+        return {t for i in s.inputs for n, t in i.row.fields if n == s.clock}
 
 
 def arrow_schema(row: RecordType) -> pa.Schema:

@@ -4,7 +4,7 @@
 
 An increment is sorted by the framing's columns and cut where the key changes. A frame grows, from increment to increment,
 until a greater key or a punctuation closes it. A row whose key is below that of the open frame, or of one that was closed,
-is late: it makes a frame of its own, which is complete and counted.
+is late: it makes a frame of its own, which is complete and counted. A row whose key is None is in no frame.
 """
 
 from __future__ import annotations
@@ -71,7 +71,8 @@ def cut(
         place = 0
         for key, some in groupby(keys):
             length = len(list(some))
-            out = _added(out, Frame(key, ((number, place, place + length),)))
+            if key is not None:
+                out = _added(out, Frame(key, ((number, place, place + length),)))
             place += length
         if punctuation is not None:
             out = _closed(out, punctuation.key)

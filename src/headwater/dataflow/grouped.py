@@ -20,7 +20,7 @@ from headwater.errors import StageError, StateConflict
 from headwater.state.arrangement import INDEX
 from headwater.state.hashing import hash_keys
 from headwater.state.positions import from_position
-from headwater.state.run import MOST, MapSpec, column
+from headwater.state.run import LEAST, MOST, MapSpec, column
 
 
 class Grouped(Keyed):
@@ -89,9 +89,7 @@ class Grouped(Keyed):
         found = from_position(self.context.arrangement(spec), key, first, until=until)
         columns = [n for n, _ in spec.key if n != "due"]
         h = hash_keys([column(found, n) for n in columns], found.num_rows)
-        mine = (h >= np.int64(self.context.low)) & (
-            h < self.context.high if self.context.high < MOST else True
-        )
+        mine = (h >= np.int64(self.context.low)) & (h <= np.int64(self.context.high - 1))
         found = found.filter(pa.array(mine))
         return [column(found, n) for n in columns] if found.num_rows else None
 
@@ -231,7 +229,19 @@ class Grouped(Keyed):
                     for at, value in held[name].writes.items():
                         self._note(p, written, (other, at), g, value, groups)
             if written:
-                self.made.add(spec, self._entries(groups, p, spec, written))
+                self._put_entries(spec, self._entries(groups, p, spec, written))
+
+    def _put_entries(self, spec: MapSpec, table: pa.Table) -> None:
+        """New entries; those of records of groups that are computed elsewhere are kept apart."""
+        low, high = self.context.low, self.context.high
+        if spec.kind != "latest" or (low <= LEAST and high >= MOST):
+            self.made.add(spec, table)
+            return
+        h = np.asarray(column(table, "_h"))
+        mine = (h >= np.int64(low)) & (h <= np.int64(high - 1))
+        self.made.add(spec, table.filter(pa.array(mine)))
+        if not mine.all():
+            self.made.foreign.append((spec, table.filter(pa.array(~mine))))
 
     def _note(
         self,

@@ -18,7 +18,7 @@ from headwater.errors import StageError
 from headwater.plan.program import WEIGHT
 from headwater.state.hashing import hash_keys
 from headwater.state.keys import Ints, all_parts, boundaries, canonical, sort_order
-from headwater.state.run import column
+from headwater.state.run import LEAST, MOST, column
 
 
 @dataclass
@@ -59,19 +59,33 @@ class Keyed(Call):
         whole = [
             canonical(pa.concat_arrays([k[j].cast(types[j]) for k in every])) for j in range(width)
         ]
-        which, first = _numbered(whole, sum(counts))
+        which, first = self._mine(whole, *_numbered(whole, sum(counts)))
         arrays = [a.take(pa.array(first)) for a in whole]
         keys = list(zip(*map(values_of, arrays), strict=True)) if arrays else [()] * len(first)
         out = Groups(keys, arrays, {}, {}, {})
         at = 0
         for i, n in zip(s.inputs, counts, strict=False):
-            self._put(out, i, routed[i.name][1], which[at : at + n])
+            mine = which[at : at + n]
+            table, kept = routed[i.name][1], mine >= 0
+            if not kept.all():
+                table, mine = table.filter(pa.array(kept)), mine[kept]
+            self._put(out, i, table, mine)
             at += n
         for i in s.inputs:
             to_all = routed[i.name][2]
             if to_all is not None and to_all.num_rows:
                 self._put_all(out, i, to_all)
         return out
+
+    def _mine(self, whole: list[pa.Array], which: Ints, first: Ints) -> tuple[Ints, Ints]:
+        """Of the groups, those that are computed here: a row may have been sent for one of its keys, and have others."""
+        low, high = self.context.low, self.context.high
+        if low <= LEAST and high >= MOST:
+            return which, first
+        h = hash_keys([a.take(pa.array(first)) for a in whole], len(first))
+        mine = (h >= np.int64(low)) & (h <= np.int64(high - 1))
+        numbers = np.where(mine, np.cumsum(mine) - 1, -1)
+        return numbers[which], first[mine]
 
     def _routed(
         self, i: Input, table: pa.Table

@@ -82,6 +82,7 @@ class RecordHandle(_Part):
         columns = self._kept.columns
         if name not in columns:
             raise AttributeError(f"the state has no `{name}`; it has {', '.join(columns)}")
+        _refuse_to_show(self._held, ())
         values = self._values()
         return None if values is None else values[columns.index(name)]
 
@@ -95,6 +96,7 @@ class RecordHandle(_Part):
         self._held.writes[()] = tuple(values)
 
     def __bool__(self) -> bool:
+        _refuse_to_show(self._held, ())
         return self._values() is not None
 
     def clear(self) -> None:
@@ -121,6 +123,7 @@ class Entry:
             return self._key[kept.key.index(name)]
         if name not in kept.columns:
             raise AttributeError(f"the state has no `{name}`; it has {', '.join(kept.all_columns)}")
+        _refuse_to_show(self._of._held, self._at)
         values = self._of._values(self._at)
         return None if values is None else values[kept.columns.index(name)]
 
@@ -135,6 +138,7 @@ class Entry:
         self._of._write(self._key, self._at, tuple(values))
 
     def __bool__(self) -> bool:
+        _refuse_to_show(self._of._held, self._at)
         return self._of._values(self._at) is not None
 
 
@@ -178,7 +182,7 @@ class RecordsHandle(_Part):
         self._write(at, at, None)
 
     def __contains__(self, key: Any) -> bool:
-        return self._values(frozen(self._key(key))) is not None
+        return bool(self[key])
 
     def __iter__(self) -> Iterator[Entry]:
         """The records, in the order that the state has, else by key."""
@@ -187,6 +191,7 @@ class RecordsHandle(_Part):
                 "the state is read by `only`, and cannot be gone through", hint="leave `only` out"
             )
         held = self._held
+        _refuse_to_show(held, None)
         there = {**held.was, **held.writes}
         names = self._kept.all_columns
         places = [names.index(n) for n in self._kept.order]
@@ -205,8 +210,17 @@ class RecordsHandle(_Part):
         """All records of the group are gone; with `only`, those that are loaded."""
         self._told()
         _refuse_blind(self._held)
-        self._held.writes.clear()
-        self._held.writes.update(dict.fromkeys(self._held.was))
+        gone = dict.fromkeys((*self._held.was, *self._held.writes))
+        self._held.writes.update(gone)
+
+
+def _refuse_to_show(held: Held, at: Any) -> None:
+    """Of another group's state nothing can be read but what this call wrote."""
+    if held.blind and at not in held.writes:
+        raise StageError(
+            "the state of another group is read, and it can only be written to",
+            hint="send the group a row, and have it read its own state",
+        )
 
 
 def _refuse_blind(held: Held) -> None:
@@ -225,6 +239,7 @@ class BagHandle(_Part):
     _told: Callable[[], None]
 
     def _counts(self) -> dict[Key, int]:
+        _refuse_to_show(self._held, None)
         out = dict(self._held.was)
         for row, n in self._held.writes.items():
             out[row] = out.get(row, 0) + n
@@ -233,11 +248,16 @@ class BagHandle(_Part):
     def add(self, rows: Any, sign: int = 1) -> None:
         """Adds a row, or rows, with their weights."""
         self._told()
-        one = isinstance(rows, (Row, dict)) or (
-            isinstance(rows, tuple) and not any(isinstance(r, (tuple, dict)) for r in rows)
-        )
+        one = isinstance(rows, (Row, dict, str, bytes)) or not isinstance(rows, Iterable)
+        if isinstance(rows, tuple) and rows and not one:
+            one = not any(isinstance(r, (tuple, dict)) for r in rows)
         for row in [rows] if one else rows:
             values, weight = self._shaped(row)
+            if type(weight) is not int:
+                raise StageError(
+                    f"{row!r} is added to the state with the weight {weight!r}",
+                    hint="a weight is a whole number: how often the row comes, or goes",
+                )
             key = frozen(values)
             self._held.writes[key] = self._held.writes.get(key, 0) + sign * weight
 
@@ -461,8 +481,7 @@ class _Single(_Words):
         return len(self._one)
 
     def __bool__(self) -> bool:
-        one = object.__getattribute__(self, "_one")
-        return bool(one) if isinstance(one, RecordHandle) else True
+        return bool(object.__getattribute__(self, "_one"))
 
 
 # --- one record, quickly -------------------------------------------------------------------------------------------------

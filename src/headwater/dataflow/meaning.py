@@ -14,86 +14,22 @@ through all views before the version is made, and whoever reads a relation gets 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from headwater.calculus.types import RecordType
 from headwater.dataflow.calling import Epoch, Failed, combined, given_by, keys_given
 from headwater.dataflow.define import Input, Stage
-from headwater.dataflow.framing import Cut, cut, in_order
+from headwater.dataflow.framing import Cut
 from headwater.dataflow.keeping import State, Writes
-from headwater.dataflow.rows import frozen, row_class, rows_of, sort_key
+from headwater.dataflow.node import Node, expire, shown, state_of, typed, wake, write
+from headwater.dataflow.rows import frozen, row_class, sort_key
 from headwater.dataflow.runnable import Waiting, decided
-from headwater.dataflow.schedule import Schedule
+from headwater.dataflow.schedule import Schedule, rings
+from headwater.dataflow.unread import Bag, Queue, added, minus, read, removed, waits
 from headwater.dataflow.words import ALL, Punctuation, Run
-from headwater.errors import CycleLimit, StageError, StateConflict
-from headwater.io.values import converted
-
-Bag = dict[tuple[Any, ...], int]
-"""Rows with weights, none of which is zero."""
-
-
-def added(*bags: Mapping[tuple[Any, ...], int]) -> Bag:
-    """The sum of bags."""
-    out: Counter[tuple[Any, ...]] = Counter()
-    for bag in bags:
-        for row, n in bag.items():
-            out[row] += n
-    return {r: n for r, n in out.items() if n}
-
-
-def minus(bag: Mapping[tuple[Any, ...], int]) -> Bag:
-    """A bag with its weights turned round."""
-    return {r: -n for r, n in bag.items()}
-
-
-def typed(
-    name: str, row: RecordType, rows: Sequence[tuple[Any, ...]], zone: str = "UTC"
-) -> list[tuple[Any, ...]]:
-    """Rows with their values in the types of the columns, as the engine would have them."""
-    names = [n for n, _ in row.fields]
-    table = converted(
-        name,
-        row,
-        dict(zip(names, zip(*rows, strict=True), strict=True)) if rows else {n: [] for n in names},
-        zone,
-        False,
-    )
-    return rows_of(table, names)
-
-
-@dataclass
-class Queue:
-    """The increments of an input that were not removed, numbered, and what they were cut into."""
-
-    first: int = 0
-    increments: list[tuple[Bag, Punctuation | None]] = field(default_factory=list)
-    done: int = 0
-    """The number of the first increment that is not cut yet."""
-    cut: Cut = field(default_factory=Cut)
-
-
-@dataclass
-class Node:
-    """What is known of a stage between its epochs."""
-
-    stage: Stage
-    queues: dict[str, Queue]
-    epochs: int = 0
-    small: Any = None
-    clock: Any = None
-    state: dict[str, dict[Any, dict[Any, Any]]] = field(default_factory=dict)
-    """By part and group: entries of records, or rows of a bag."""
-    written: dict[tuple[str, Any, Any], Any] = field(default_factory=dict)
-    """The clock when an entry that expires was written."""
-    wakes: dict[Any, Any] = field(default_factory=dict)
-    remembered: dict[Any, tuple[int, Any]] = field(default_factory=dict)
-    whole: dict[Any, dict[str, Bag]] = field(default_factory=dict)
-    answers: dict[Any, dict[str, Bag]] = field(default_factory=dict)
-    held: Failed | None = None
-
+from headwater.errors import CycleLimit, StageError
 
 View = Callable[[Mapping[str, Bag]], Bag]
 """A view: the bags of all relations before it in, its own out."""
@@ -143,6 +79,8 @@ class Meaning:
         closing = {n: Punctuation(k) for n, k in (punctuate or {}).items()}
         self._change(changes, closing)
         self.version += 1
+        for node in self.nodes.values():
+            node.rounds = 0
 
     def _change(self, changes: Mapping[str, Bag], closing: Mapping[str, Punctuation]) -> None:
         """Changes of relations and flows, through all views, to everybody who reads them."""
@@ -176,20 +114,7 @@ class Meaning:
     def waiting(self, name: str) -> dict[str, Waiting]:
         """What waits on the inputs of a stage."""
         node = self.nodes[name]
-        return {i.name: self._waits(i, node.queues[i.name]) for i in node.stage.inputs}
-
-    def _waits(self, i: Input, q: Queue) -> Waiting:
-        if i.framing is None:
-            return Waiting((None,) * len(q.increments), take=i.take)
-        while q.done < q.first + len(q.increments):
-            bag, punctuation = q.increments[q.done - q.first]
-            rows = in_order(i.framing, [row_class(i.columns)(r) for r in bag])
-            q.cut = cut(i.framing, q.cut, q.done, rows, punctuation)
-            q.done += 1
-        c = q.cut
-        return Waiting(
-            tuple(f.key for f in c.frames), c.open.key if c.open else None, c.closed, i.take
-        )
+        return {i.name: waits(i, node.queues[i.name]) for i in node.stage.inputs}
 
     def ready(self, name: str) -> Run | None:
         """What the next epoch of a stage would read; None while it waits or is held."""
@@ -204,12 +129,12 @@ class Meaning:
 
     def full(self, name: str) -> bool:
         """Whether every output of a stage has something unread for each of its readers, who are not itself."""
-        outputs = self.nodes[name].stage.outputs
         unread = [
-            bool(len(self.waiting(n)[o]))
-            for o in outputs
+            # what a reader that is held has cannot be cut, perhaps; it is unread
+            bool(node.queues[o].increments if node.held else len(self.waiting(n)[o]))
+            for o in self.nodes[name].stage.outputs
             for n, node in self.nodes.items()
-            if o in node.queues
+            if o in node.queues and n != name
         ]
         return bool(unread) and all(unread)
 
@@ -218,7 +143,10 @@ class Meaning:
     def run(
         self, epochs: int | None = None, rounds: int = 1000, bottlenecks: bool = True
     ) -> list[str]:
-        """Runs stages until none can, or for so many epochs; who ran, in order."""
+        """Runs stages until none can, or for so many epochs; who ran, in order.
+
+        CycleLimit when a stage runs more than `rounds` times, and nothing from outside came to it or its cycle.
+        """
         ran: list[str] = []
         for node in self.nodes.values():
             node.held = None
@@ -227,8 +155,12 @@ class Meaning:
             if name is None:
                 break
             ran.append(name)
-            if ran.count(name) > rounds:
-                raise CycleLimit(f"`{name}` ran {rounds} times without input from outside")
+            if self.nodes[name].rounds > rounds:
+                ring = ", ".join(sorted(self._rings()[name]))
+                raise CycleLimit(
+                    f"`{name}` ran {rounds} times without input from outside; on its cycle: {ring}",
+                    hint="give nothing when nothing changes, or allow more rounds",
+                )
         return ran
 
     def next(self, bottlenecks: bool = True) -> str | None:
@@ -252,9 +184,7 @@ class Meaning:
         """One epoch of a stage: all of it, or, if it fails, nothing."""
         node = self.nodes[name]
         s = node.stage
-        read = {
-            i.name: self._read(i, node.queues[i.name], run.reads.get(i.name, 0)) for i in s.inputs
-        }
+        rows = {i.name: read(i, node.queues[i.name], run.reads.get(i.name, 0)) for i in s.inputs}
         after = replace(
             node,
             state={p: {g: dict(e) for g, e in groups.items()} for p, groups in node.state.items()},
@@ -266,16 +196,15 @@ class Meaning:
         )
         points: dict[str, Any] = {}
         if s.row_wise:
-            gave = self._row_wise(after, read[s.inputs[0].name], points)
+            gave = self._row_wise(after, rows[s.inputs[0].name], points)
         elif s.whole:
-            gave = self._whole(after, read, points)
+            gave = self._whole(after, rows, points)
         else:
-            gave = self._grouped(after, read, points)
+            gave = self._grouped(after, rows, points)
         outputs = {o: added(gave.get(o, {})) for o in s.outputs}
         assert run.removes is not None
         after.queues = {
-            i.name: self._removed(i, node.queues[i.name], run.removes.get(i.name, 0))
-            for i in s.inputs
+            i.name: removed(i, node.queues[i.name], run.removes.get(i.name, 0)) for i in s.inputs
         }
         before, self.nodes[name] = self.nodes[name], after
         try:
@@ -284,56 +213,42 @@ class Meaning:
             self.nodes[name] = before
             raise
         after.epochs, after.small = node.epochs + 1, run.small
+        self._count(name, run.removes)
 
-    def _read(self, i: Input, q: Queue, count: int) -> list[tuple[Any, int]]:
-        """The rows of so many frames, added up, with weights."""
-        names = (*i.columns, "_w") if i.changes else i.columns
-        made = row_class(names)
-        if i.framing is None:
-            bags: list[tuple[dict[str, Any], Bag]] = [({}, b) for b, _ in q.increments[:count]]
-        else:
-            bags = []
-            for frame in q.cut.frames[:count]:
-                for number, first, last in frame.rows:
-                    bag = q.increments[number - q.first][0]
-                    rows = in_order(i.framing, [row_class(i.columns)(r) for r in bag])
-                    some = {tuple(r): bag[tuple(r)] for r in rows[first:last]}
-                    bags.append(({"_frame": frame.key}, some))
-        total: dict[Any, int] = {}
-        for about, bag in bags:
-            for r, n in bag.items():
-                at = (r, frozen(about.get("_frame")))
-                total[at] = total.get(at, 0) + n
-        out = []
-        for (r, key), n in total.items():
-            if n:
-                row = made((*r, n) if i.changes else r)
-                if i.framing is not None:
-                    row._frame = key  # type: ignore[attr-defined]
-                out.append((row, n))
-        return out
+    def _rings(self) -> dict[str, frozenset[str]]:
+        """For each stage those that it is on a cycle with; what a relation gets may go through any view."""
 
-    def _removed(self, i: Input, q: Queue, count: int) -> Queue:
-        if i.framing is None:
-            return replace(q, first=q.first + count, increments=q.increments[count:])
-        left = q.cut.frames[count:]
-        needed = [n for f in (*left, *([q.cut.open] if q.cut.open else ())) for n, _, _ in f.rows]
-        first = min([*needed, q.done])
-        return replace(
-            q,
-            first=first,
-            increments=q.increments[first - q.first :],
-            cut=replace(q.cut, frames=left),
-        )
+        def feeds(s: Stage, reader: Stage) -> bool:
+            through = not s.outputs.keys().isdisjoint(self.relations)
+            names = {*s.outputs, *(self.views if through else ())}
+            return any(i.name in names for i in reader.inputs)
+
+        stages = [n.stage for n in self.nodes.values()]
+        return rings({s.name: [r.name for r in stages if feeds(s, r)] for s in stages})
+
+    def _count(self, name: str, removes: Mapping[str, int]) -> None:
+        """One round more of a stage; none for a cycle that took something from outside, or gets something from this one."""
+        found = self._rings()
+        ring = found[name]
+        inside = {o for n in ring for o in self.nodes[n].stage.outputs}
+        fresh = {r for o in self.nodes[name].stage.outputs for r in self._readers(o)} - ring
+        if any(count and i not in inside for i, count in removes.items()):
+            fresh.add(name)
+        self.nodes[name].rounds += 1
+        for n in {m for f in fresh for m in found[f]}:
+            self.nodes[n].rounds = 0
+
+    def _readers(self, flow: str) -> list[str]:
+        return [n for n, node in self.nodes.items() if flow in node.queues]
 
     # --- the three kinds of stages -----------------------------------------------------------------------------------
 
     def _row_wise(
-        self, node: Node, read: list[tuple[Any, int]], points: dict[str, Any]
+        self, node: Node, rows: list[tuple[Any, int]], points: dict[str, Any]
     ) -> dict[str, Bag]:
         """f is linear: what it gives for a row counts as often as the row."""
         out: dict[str, list[Bag]] = {}
-        for row, n in read:
+        for row, n in rows:
             key = frozen(row)
             had, kept = node.remembered.get(key, (0, None))
             if node.stage.remember and had:
@@ -363,7 +278,8 @@ class Meaning:
             bags = {n: added(had.get(n, {}), dict(groups[key].get(n, ()))) for n in read}
             gone = next((r for b in bags.values() for r, n in b.items() if n < 0), None)
             if gone is not None:
-                raise Failed(StageError(f"{gone!r} is taken back, and was not given"), key, gone)
+                told = f"{gone!r} is taken back, and was not given"
+                raise Failed(StageError(told), shown(node.stage, key), gone)
             gave: dict[str, Bag] = {}
             if any(bags.values()):
                 rows = [
@@ -394,11 +310,12 @@ class Meaning:
         if s.clock is not None:
             seen = [
                 getattr(r, s.clock)
-                for rows in read.values()
-                for r, _ in rows
-                if hasattr(r, s.clock)
+                for i in s.inputs
+                if s.clock in i.columns
+                for r, _ in read[i.name]
             ]
             node.clock = max([v for v in (node.clock, *seen) if v is not None], default=None)
+            expire(node)
         groups = self._groups(node, read)
         due = [g for g, at in node.wakes.items() if node.clock is not None and at <= node.clock]
         for g in due:
@@ -422,17 +339,21 @@ class Meaning:
                     bad = next(r for r, n in some if n < 0)
                     told = f"a row of `{i.name}` is deleted, and the stage takes no deletions"
                     hint = "read it with changes=True, or make the stage whole"
-                    raise Failed(StageError(told, hint=hint), key, bad)
+                    raise Failed(StageError(told, hint=hint), shown(s, key), bad)
                 every = [r for r, n in some for _ in range(1 if i.changes else n)]
                 made = row_class((*i.columns, "_w") if i.changes else i.columns)
-                rows.append(self._sorted(i, combined(s, i.name, every, made)))
-            state = self._state(node, key, rows) if s.state else None
+                try:
+                    rows.append(self._sorted(i, combined(s, i.name, every, made)))
+                except Exception as e:  # what a user wrote may raise anything
+                    raise Failed(e, shown(s, key), every[0]) from e
+            state = state_of(node, key, rows) if s.state else None
             gave = self._call(node, key, rows, points, state)
             for output, bag in gave.items():
                 out.setdefault(output, []).append(bag)
             if state is not None:
                 wrote.append((key, state.close()))
-        self._write(node, wrote)
+        wake(node, wrote, self.zone)
+        write(node, wrote, self.zone)
         return {o: added(*bags) for o, bags in out.items()}
 
     def _keys(self, node: Node, i: Input, row: Any) -> Any:
@@ -461,6 +382,9 @@ class Meaning:
         for i in node.stage.inputs:
             for row, n in read[i.name]:
                 keys = self._keys(node, i, row)
+                if keys is ALL and node.stage.whole:
+                    told = f"a route of `{node.stage.name}` gave ALL, and the stage is whole"
+                    raise Failed(StageError(told, hint="give the keys of the row"), None, row)
                 for key in () if keys is ALL else dict.fromkeys(map(frozen, keys)):
                     item = (tuple(row[: len(i.columns)]) if signed else row, n)
                     out.setdefault(key, {}).setdefault(i.name, []).append(item)
@@ -485,29 +409,29 @@ class Meaning:
     ) -> dict[str, Bag]:
         """What the function gives for a group, or for a row."""
         s = node.stage
-        shown = key[0] if s.key is not None and len(s.key.fields) == 1 else key
+        mine = shown(s, key)
         first = row if s.row_wise else next((r for rows in args for r in rows), None)
         named: dict[str, Any] = {}
         if state is not None and "state" in s.takes:
             named["state"] = state.given()
         if "epoch" in s.takes:
-            named["epoch"] = Epoch(s.name, node.epochs, shown)
+            named["epoch"] = Epoch(s.name, node.epochs, tuple(row) if s.row_wise else mine)
         try:
             for name in s.lookups:
                 if name in s.takes:
                     named[name] = self._looked_up(s, name, row if s.row_wise else key)
-            result = s.f(*args, **named) if s.row_wise else s.f(shown, *args, **named)
+            result = s.f(*args, **named) if s.row_wise else s.f(mine, *args, **named)
             given = list(given_by(s, result, points))
         except Exception as e:  # what a user wrote may raise anything
-            raise Failed(e, shown, first) from e
+            raise Failed(e, mine, first) from e
         out: dict[str, Bag] = {}
         for o, rowtype in s.outputs.items():
-            mine = [(v, w) for name, v, w in given if name == o]
+            some = [(v, w) for name, v, w in given if name == o]
             try:
-                rows = typed(o, rowtype, [v for v, _ in mine], self.zone)
+                rows = typed(o, rowtype, [v for v, _ in some], self.zone)
             except Exception as e:
-                raise Failed(e, shown, first) from e
-            out[o] = added(*({frozen(r): w} for r, (_, w) in zip(rows, mine, strict=True)))
+                raise Failed(e, mine, first) from e
+            out[o] = added(*({frozen(r): w} for r, (_, w) in zip(rows, some, strict=True)))
         return out
 
     def _looked_up(self, s: Stage, name: str, at: Any) -> list[Any]:
@@ -534,67 +458,3 @@ class Meaning:
             for r in found
             if [frozen(getattr(r, b)) for _, b in look.on] == values and None not in values
         ]
-
-    def _state(self, node: Node, key: Any, rows: list[Any]) -> State:
-        was: dict[str, dict[Any, Any]] = {}
-        seen: dict[str, Any] = {}
-        for p in node.stage.state:
-            name = p.kept.name
-            held = dict(node.state.get(name, {}).get(key, {}))
-            if p.expires is not None and node.clock is not None:
-                for entry in list(held):
-                    if node.clock - node.written[name, key, entry] >= p.expires:
-                        del held[entry]
-            if p.kept.only:
-                named = {
-                    frozen([getattr(r, c) for c in p.kept.only])
-                    for some in rows
-                    for r in some
-                    if all(hasattr(r, c) for c in p.kept.only)
-                }
-                held = {e: v for e, v in held.items() if e in named}
-                seen[name] = named
-            was[name] = held
-        assert node.stage.key is not None
-        return State(node.stage.kept, was, node.clock, seen, len(node.stage.key.fields))
-
-    def _write(self, node: Node, wrote: list[tuple[Any, Writes]]) -> None:
-        """What all calls of an epoch wrote, checked for two that disagree."""
-        by: dict[tuple[str, Any, Any], Any] = {}
-        for key, writes in wrote:
-            if writes.wakes:
-                node.wakes.pop(key, None)
-                if writes.wake is not None:
-                    node.wakes[key] = writes.wake
-            for group, held in [(key, writes.own), *writes.others.items()]:
-                for p in node.stage.state:
-                    for entry, value in held[p.kept.name].writes.items():
-                        at = (p.kept.name, group, entry)
-                        if p.kept.kind == "bag":
-                            by[at] = by.get(at, 0) + value
-                        elif at in by and frozen(by[at]) != frozen(value):
-                            raise Failed(
-                                StateConflict(f"the state at {group!r} is written twice"), key
-                            )
-                        else:
-                            by[at] = value
-        for p in node.stage.state:
-            mine = {at: v for at, v in by.items() if at[0] == p.kept.name}
-            name = p.kept.name
-            for (_, group, entry), value in mine.items():
-                groups = node.state.setdefault(name, {})
-                entries = groups.setdefault(group, {})
-                if p.kept.kind == "bag":
-                    row = frozen(typed(name, p.row, [entry], self.zone)[0])
-                    entries[row] = entries.get(row, 0) + value
-                    if not entries[row]:
-                        del entries[row]
-                else:
-                    at = frozen(typed(name, p.key, [entry], self.zone)[0]) if entry else entry
-                    if value is None:
-                        entries.pop(at, None)
-                    else:
-                        entries[at] = typed(name, p.row, [value], self.zone)[0]
-                        node.written[name, group, at] = node.clock
-                if not entries:
-                    del groups[group]

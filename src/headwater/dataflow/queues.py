@@ -165,6 +165,10 @@ class Inbox:
         """About how many rows the first increments have."""
         return sum(r.rows for r in self._refs(self.cursor.first, self.cursor.first + count))
 
+    def refs(self, count: int) -> list[RunRef]:
+        """The runs of the first increments."""
+        return self._refs(self.cursor.first, self.cursor.first + count)
+
     def _refs(self, first: int, last: int) -> list[RunRef]:
         """The runs of the increments from one to another."""
         c = self.cursor

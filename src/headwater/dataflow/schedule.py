@@ -7,14 +7,28 @@ A pure function of counters and of what can run. Two repairs to the plain rule:
     a node whose outputs are unread by all of their readers is passed over, but only while another can run; else a window
     that needs two increments of its input would wait for ever.
 
-So who stays runnable runs within 2n runs of n nodes, and something runs while anything can.
+So who stays runnable, and is not passed over, runs within 2n runs of n nodes, and something runs while anything can.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+
+def rings(after: Mapping[str, Collection[str]]) -> dict[str, frozenset[str]]:
+    """For each node those that it is on a cycle with: whom it reaches, and who reach it; itself at least."""
+
+    def reached(name: str) -> set[str]:
+        out, new = set[str](), {name}
+        while new:
+            new = {m for n in new for m in after[n]} - out
+            out |= new
+        return out
+
+    far = {n: reached(n) for n in after}
+    return {n: frozenset({n, *(m for m in far[n] if n in far[m])}) for n in after}
 
 
 @dataclass(frozen=True)
@@ -35,7 +49,7 @@ class Schedule:
             else:
                 since[name] = self.time
                 runs[name] = max(runs.get(name, 0), self.clock)
-        return Schedule(runs, since, self.clock, self.time)
+        return replace(self, runs=runs, since=since)
 
     def next(self, full: Collection[str] = ()) -> str | None:
         """The node to run, of those that were seen to be able to; those of `full` only where there are no others."""
@@ -49,13 +63,12 @@ class Schedule:
         count = self.runs.get(name, 0)
         since = {n: t for n, t in self.since.items() if n != name}
         clock = max(self.clock, count)
-        return Schedule({**self.runs, name: count + 1}, since, clock, self.time + 1)
+        runs = {**self.runs, name: count + 1}
+        return replace(self, runs=runs, since=since, clock=clock, time=self.time + 1)
 
     def without(self, name: str) -> Schedule:
         """The counters without a node that cannot run now, whatever waits for it."""
-        return Schedule(
-            self.runs, {n: t for n, t in self.since.items() if n != name}, self.clock, self.time
-        )
+        return replace(self, since={n: t for n, t in self.since.items() if n != name})
 
     def as_data(self) -> dict[str, Any]:
         """As plain data."""

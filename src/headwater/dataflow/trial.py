@@ -16,17 +16,34 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from headwater.calculus.types import RecordType
+from headwater.dataflow.calling import Failed
 from headwater.dataflow.define import Readable, Stage, stage_of
-from headwater.dataflow.meaning import Bag, Meaning, added, typed
+from headwater.dataflow.meaning import Meaning
+from headwater.dataflow.node import typed
 from headwater.dataflow.rows import frozen, row_class, sort_key
+from headwater.dataflow.unread import Bag, added
 from headwater.dataflow.words import name_of
 from headwater.errors import StageError, StageFailed
 from headwater.language.schema import columns
 
-DEFINED = "__stage__"
-"""The attribute of a function that has its definition."""
+_DEFINED: WeakKeyDictionary[Callable[..., Any], Given] = WeakKeyDictionary()
+"""The definitions of functions; beside them, for a function goes to tasks with all that hangs on it."""
+
+
+def defined(f: Any) -> Given | None:
+    """The definition of a function, if it has one."""
+    try:
+        return _DEFINED.get(f)
+    except TypeError:  # of something that is no function
+        return None
+
+
+def note(f: Callable[..., Any], given: Given) -> None:
+    """Notes the definition of a function."""
+    _DEFINED[f] = given
 
 
 @dataclass(frozen=True)
@@ -50,7 +67,7 @@ def stage(*inputs: Any, **words: Any) -> Callable[[Callable[..., Any]], Callable
     """Defines a stage for a trial, or for `db.stage(f)` later; the function stays callable."""
 
     def define(f: Callable[..., Any]) -> Callable[..., Any]:
-        setattr(f, DEFINED, Given(f, inputs, words))
+        note(f, Given(f, inputs, words))
         return f
 
     return define
@@ -128,6 +145,14 @@ def trial(
     made: list[Stage] = []
     for s in _in_order(given, known):
         found = s if isinstance(s, Stage) else s.checked(known)
+        declared = {f.name for f in flows} - {o for m in made for o in m.outputs}
+        for taken in [n for n in found.outputs if n in known and n not in declared]:
+            writer = next((m.name for m in made if taken in m.outputs), None)
+            raise StageError(
+                f"the stage `{found.name}` gives `{taken}`, which is "
+                + (f"given by the stage `{writer}`" if writer else "the name of an input"),
+                hint="take another name",
+            )
         known |= {n: Readable(r) for n, r in found.outputs.items()}
         made.append(found)
     written = {o for s in made for o in s.outputs}
@@ -151,7 +176,10 @@ def trial(
             some = _increments(increments)
             if number < len(some):
                 change[name] = bag_of(name, known[name].row, some[number], zone)
-        meaning.give(change)
+        try:
+            meaning.give(change)
+        except Failed as e:
+            raise StageError(e.told, hint="delete rows that were given before") from e
         ran += meaning.run(None if epochs is None else epochs - len(ran))
         for name, node in meaning.nodes.items():
             if node.held is not None:
@@ -163,7 +191,7 @@ def trial(
 
 
 def _definition(s: Any) -> Given | Stage:
-    found = s if isinstance(s, Stage) else getattr(s, DEFINED, None)
+    found = s if isinstance(s, Stage) else defined(s)
     if found is None:
         raise StageError(
             f"{s!r} is no stage", hint="define it with flow.stage(...) or db.stage(...)"
@@ -176,9 +204,10 @@ def _in_order(given: Sequence[Given | Stage], known: Mapping[str, Any]) -> list[
     left, there, out = list(given), set(known), list[Given | Stage]()
     while left:
         for s in left:
-            reads = (
-                [name_of(getattr(i, "what", i)) for i in s.inputs] if isinstance(s, Given) else []
-            )
+            reads = []
+            if isinstance(s, Given):
+                looked = (s.words.get("lookups") or {}).values()
+                reads = [name_of(getattr(i, "what", i)) for i in (*s.inputs, *looked)]
             if all(r in there for r in reads):
                 break
         else:

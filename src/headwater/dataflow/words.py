@@ -86,7 +86,11 @@ def reads(
         raise StageError(f"take={take!r} is no number of increments", hint='1, 2, ... or "all"')
     if start not in ("all", "new"):
         raise StageError(f"start={start!r} means nothing", hint='"all" or "new"')
+    if framing is not None and not isinstance(framing, Framing):
+        raise StageError(f"framing={framing!r} is no framing", hint='give flow.daily("at")')
     if combine is not None and not isinstance(combine, Combine):
+        if not callable(combine):
+            raise StageError(f"combine={combine!r} combines nothing", hint='give flow.sums("n")')
         combine = Combine("function", (), combine)
     return Reads(name_of(what), by, columns_of(order_by), framing, take, changes, combine, start)
 
@@ -125,6 +129,11 @@ def lookup(what: Any, on: Mapping[str, str] | str | None = None) -> Lookup:
     """
     if isinstance(on, str):
         on = {on: on}
+    if on is not None and not isinstance(on, Mapping):
+        raise StageError(
+            f"on={on!r} says not which columns are equal",
+            hint='give {"user": "id"}: its column, and theirs',
+        )
     return Lookup(name_of(what), None if on is None else tuple(on.items()))
 
 
@@ -211,7 +220,10 @@ class Framing:
 
 
 def frames(f: Callable[[Any, Any], Any], order: Columns, small: Any = None) -> Framing:
-    """Frames of one's own: `f(row, small)` gives `(key, small)`; rows come in an order, and keys must grow with it."""
+    """Frames of one's own: `f(row, small)` gives `(key, small)`; rows come in an order, and keys must grow with it.
+
+    A row whose key is None is in no frame.
+    """
     return Framing(columns_of(order), f, small, f"frames({getattr(f, '__name__', 'f')})")
 
 
@@ -262,6 +274,8 @@ class _Gap:
 
     def __call__(self, row: Any, small: Any) -> tuple[Any, Any]:
         at = getattr(row, self.column)
+        if at is None:
+            return None, small
         start, last = small or (at, at)
         start = at if at - last >= self.gap else start
         return start, (start, max(at, last))
@@ -294,7 +308,10 @@ def count(n: int) -> Framing:
 
 def gap(column: str, **length: float) -> Framing:
     """Frames that end where nothing comes for a length of time: `gap("at", minutes=30)`."""
-    return Framing((column,), _Gap(column, timedelta(**length)), None, f"gap({column})")
+    least = timedelta(**length)
+    if least <= timedelta(0):
+        raise StageError(f"a gap of {least} is none", hint="give a length above zero: minutes=30")
+    return Framing((column,), _Gap(column, least), None, f"gap({column}, {least})")
 
 
 @dataclass(frozen=True)

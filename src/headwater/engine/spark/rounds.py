@@ -142,7 +142,7 @@ class Cluster:
         return not self.without_arrow or tree[0] == "column"
 
     def _numbers(self, pieces: Sequence[Piece]) -> DataFrame:
-        return _numbers_of(self.session.spark, pieces)
+        return numbers_of(self.session.spark, pieces)
 
     def _task(self) -> Task:
         """What a task needs to read maps."""
@@ -170,7 +170,7 @@ class Cluster:
 
         def emitting(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             working = task.working()
-            for piece in _given(batches, pieces):
+            for piece in given(batches, pieces):
                 for table in piece.read(Path(task.root), working):
                     for s in statements:
                         for rows in little_by_little(s, table, working, piece.share):
@@ -222,7 +222,7 @@ class Cluster:
 
             def reading(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
                 working = task.working()
-                for piece in _given(batches, pieces):
+                for piece in given(batches, pieces):
                     for table in piece.read(Path(task.root), working):
                         rows = step(steps, start(s, table), working, in_arrow, piece.share)
                         yield from _batches(rows, after)
@@ -273,7 +273,7 @@ class Cluster:
                 refs = json.loads(row["content"])
                 self.working.add_stored({n: [RunRef(**r) for r in rs] for n, rs in refs.items()})
             else:
-                touched.setdefault(row["name"], []).append(_from_bytes(row["content"]))
+                touched.setdefault(row["name"], []).append(from_bytes(row["content"]))
         return {n: pa.concat_tables(tables) for n, tables in touched.items()}
 
     # --- answers of many groups ------------------------------------------------------------------------------------
@@ -290,7 +290,7 @@ class Cluster:
         task, known = self._task(), slim_stratum(stratum)
 
         def answering(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for piece in _given(batches, pieces):
+            for piece in given(batches, pieces):
                 working = task.working()
                 for table in piece.read(Path(task.root), working):
                     found = components(working, known, table)
@@ -316,7 +316,7 @@ class Cluster:
                 refs = json.loads(row["content"])
                 self.working.add_stored({n: [RunRef(**r) for r in rs] for n, rs in refs.items()})
             else:
-                tables.append(_from_bytes(row["content"]))
+                tables.append(from_bytes(row["content"]))
         return pa.concat_tables(tables)
 
     # --- reading ---------------------------------------------------------------------------------------------------
@@ -334,11 +334,11 @@ class Cluster:
 
             def scanning(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
                 working = task.working()
-                for low, high, share in _given(batches, shares):
+                for low, high, share in given(batches, shares):
                     for table in scan(Program(), known_view, working, in_arrow, low, high, share):
                         yield from _batches(repeated(table), schema)
 
-            return _numbers_of(spark, shares).mapInArrow(scanning, from_arrow_schema(schema))
+            return numbers_of(spark, shares).mapInArrow(scanning, from_arrow_schema(schema))
         stratum = program.strata[view.rows.stratum]
         known = slim_stratum(stratum)
         schema = plain(signed(stratum, [])).schema
@@ -347,11 +347,11 @@ class Cluster:
 
         def answering(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             working = task.working()
-            for low, high in _given(batches, groups):
+            for low, high in given(batches, groups):
                 for table in scan_components(known, working, low, high):
                     yield from _batches(table, schema)
 
-        numbers = _numbers_of(spark, groups)
+        numbers = numbers_of(spark, groups)
         if self.session.is_other:
             return self._answered_in_arrow(numbers, view, stratum, groups)
         found = in_sql(
@@ -379,7 +379,7 @@ class Cluster:
 
         def answering(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             working = task.working()
-            for low, high in _given(batches, groups):
+            for low, high in given(batches, groups):
                 for table in scan_components(known, working, low, high):
                     yield from _batches(repeated(answers.rows(known, table, in_arrow)), schema)
 
@@ -414,7 +414,7 @@ class Task:
 
     def working(self) -> Working:
         """The maps, to read and to add to."""
-        runs = _runs(self.root)
+        runs = runs_of(self.root)
         runs.hold({r.file for refs in self.refs.values() for r in refs})
         made = Working(self.maps, self.refs, runs, self.generation, self.added)
         made.reads_new = self.reads_new
@@ -423,7 +423,7 @@ class Task:
 
 
 @cache
-def _runs(root: str) -> Runs:
+def runs_of(root: str) -> Runs:
     """Opened files, kept from one task to the next in a Python worker."""
     return Runs(LocalFiles(root), DATA)
 
@@ -436,7 +436,7 @@ def _merger(
         for batch in batches:
             for row in batch.to_pylist():
                 mine = emitted.setdefault(row["part"], {})
-                mine.setdefault(row["name"], []).append(_from_bytes(row["content"]))
+                mine.setdefault(row["name"], []).append(from_bytes(row["content"]))
         for part, changes in emitted.items():
             working = task.working()
             working.reads_new = True
@@ -451,7 +451,7 @@ def _results(
     tables: Mapping[str, pa.Table], refs: Mapping[str, list[RunRef]]
 ) -> Iterator[pa.RecordBatch]:
     """Tables by name, and with no name the runs that were written."""
-    rows = [{"name": n, "content": _bytes(t)} for n, t in tables.items()]
+    rows = [{"name": n, "content": bytes_of(t)} for n, t in tables.items()]
     named = {n: [asdict(r) for r in rs] for n, rs in refs.items()}
     rows.append({"name": "", "content": json.dumps(named).encode()})
     schema = pa.schema([("name", pa.string()), ("content", pa.binary())])
@@ -484,18 +484,18 @@ def blobs(target: Map, table: pa.Table, routing: Routing) -> Iterator[pa.RecordB
         return
     schema = pa.schema([("part", pa.int32()), ("name", pa.string()), ("content", pa.binary())])
     for part, mine in routing.routed(target, table):
-        row = {"part": part, "name": target.name, "content": _bytes(mine)}
+        row = {"part": part, "name": target.name, "content": bytes_of(mine)}
         yield pa.RecordBatch.from_pylist([row], schema=schema)
 
 
-def _bytes(table: pa.Table) -> bytes:
+def bytes_of(table: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as out:
         out.write_table(table)
     return bytes(sink.getvalue().to_pybytes())
 
 
-def _from_bytes(content: bytes) -> pa.Table:
+def from_bytes(content: bytes) -> pa.Table:
     with pa.ipc.open_stream(content) as reader:
         return reader.read_all()
 
@@ -505,12 +505,12 @@ def _numbered(frame: DataFrame) -> DataFrame:
     return frame.toDF(*(f"c{i}" for i in range(len(frame.columns))))
 
 
-def _numbers_of(spark: SparkSession, things: Sequence[Any]) -> DataFrame:
+def numbers_of(spark: SparkSession, things: Sequence[Any]) -> DataFrame:
     """A row and a task for each of some things: its number."""
     return spark.range(0, len(things), 1, len(things))
 
 
-def _given(batches: Iterator[pa.RecordBatch], things: Sequence[T]) -> Iterator[T]:
+def given(batches: Iterator[pa.RecordBatch], things: Sequence[T]) -> Iterator[T]:
     """The things whose numbers a task was given."""
     for batch in batches:
         for i in batch.column(0).to_pylist():
