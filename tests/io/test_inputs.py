@@ -483,22 +483,17 @@ def test_limits_of_rows_that_are_there(db: hw.Database) -> None:
         db.source("s", "id INT, v STRING")
 
 
-def test_where_rows_come_from_is_refused(db: hw.Database) -> None:
-    """Nothing reads directories, so nothing that names one is taken."""
-    for said in ({"path": "x"}, {"format": "csv"}, {"options": {"header": "true"}}):
-        with pytest.raises(QueryError, match=r"spark\.read"):
-            db.source("s", "id BIGINT", **said)  # type: ignore[arg-type]
-    assert db.sources == []
-
-
 def test_an_older_database_that_names_a_directory_opens(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A path was stored as it was given, once."""
     with monkeypatch.context() as older, hw.open(tmp_path / "db") as made:
-        older.setattr("headwater.api.declaring._refuse_files", lambda **_: None)
+        older.setattr("headwater.api.declaring._directory", lambda *_: ("x", {}))
         made.source("s", "id BIGINT", path="x", format="csv")
     with hw.open(tmp_path / "db") as db:
+        version = db.version
         db.source("s", "id BIGINT", path="x", format="csv")
+        assert db.version == version
         db.apply({"s": [(1,)]})
         assert rows(db, "s") == [(1,)]
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from headwater.api.bring_in import checked_change, staged_change
@@ -17,6 +18,7 @@ from headwater.api.feeding import Feeding, with_points
 from headwater.api.handles import Commit
 from headwater.api.ids import Id, applied, as_note, checked_id, noted
 from headwater.api.verify import Verifier
+from headwater.dataflow.graph import Graph
 from headwater.engine.change import Change
 from headwater.engine.increment import Increment
 from headwater.engine.recomputed import put_instead
@@ -29,6 +31,15 @@ from headwater.state.store import StoreWriter
 
 APPLY = "apply"
 """What a version is noted as that applied a change."""
+
+
+@dataclass(frozen=True)
+class Beside:
+    """What a commit has to say beside the change that it applies: who gave it, and how far that has come."""
+
+    facts: Callable[[int], Mapping[str, Any]] = lambda version: {}
+    graph: Callable[[Graph], Graph] = lambda graph: graph
+    note: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Applying(Feeding):
@@ -62,38 +73,51 @@ class Applying(Feeding):
                     hint="give a dict with a change for each source: {'orders': rows}",
                 )
             points = self._points(punctuate or {})
-            self.session.counts = counts = Counts()
-            staged: dict[str, Change] = {}
-            rows: dict[str, int] = {}
-            try:
-                for n, given in changes.items():
-                    n, made, count = staged_change(
-                        self.catalog, self.session, self.path, n, given, cast
-                    )
-                    rows[n] = rows.get(n, 0) + count
-                    for relation, change in made.items():
-                        staged[relation] = staged.get(relation, Change()).with_rows(change)
-                working, ignored, size = self._applied(writer, staged, rows, mark, points)
-            finally:
-                for s in staged.values():
-                    for f in s.files:
-                        with contextlib.suppress(OSError):  # the next writer takes it away
-                            (self.path / f).unlink(missing_ok=True)
-            writer.tidy()
-            return Commit(
-                self.version,
-                rows,
-                {n: i for n, i in ignored.items() if i},
-                time.perf_counter() - started,
-                size,
-                counts.jobs,
-                counts.exchanges,
-                counts.hops,
-                "spark" if working.on_spark else "driver",
-                mark,
-                warnings=writer.warnings(),
-                database=self,
-            )
+            return self._brought_in(writer, changes.items(), mark, cast, points, Beside(), started)
+
+    def _brought_in(
+        self,
+        writer: StoreWriter,
+        changes: Iterable[tuple[str, Any]],
+        id: Id | None,
+        cast: bool,
+        points: Mapping[str, Any],
+        beside: Beside,
+        started: float,
+    ) -> Commit:
+        """Stages changes of sources, carries them through and commits them; the right to write is held."""
+        self.session.counts = counts = Counts()
+        staged: dict[str, Change] = {}
+        rows: dict[str, int] = {}
+        try:
+            for n, given in changes:
+                n, made, count = staged_change(
+                    self.catalog, self.session, self.path, n, given, cast
+                )
+                rows[n] = rows.get(n, 0) + count
+                for relation, change in made.items():
+                    staged[relation] = staged.get(relation, Change()).with_rows(change)
+            working, ignored, size = self._applied(writer, staged, rows, id, points, beside)
+        finally:
+            for s in staged.values():
+                for f in s.files:
+                    with contextlib.suppress(OSError):  # the next writer takes it away
+                        (self.path / f).unlink(missing_ok=True)
+        writer.tidy()
+        return Commit(
+            self.version,
+            rows,
+            {n: i for n, i in ignored.items() if i},
+            time.perf_counter() - started,
+            size,
+            counts.jobs,
+            counts.exchanges,
+            counts.hops,
+            "spark" if working.on_spark else "driver",
+            id,
+            warnings=writer.warnings(),
+            database=self,
+        )
 
     def _points(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """The punctuations that are given, by source."""
@@ -115,11 +139,12 @@ class Applying(Feeding):
         rows: dict[str, int],
         id: Id | None,
         points: Mapping[str, Any],
+        beside: Beside,
     ) -> tuple[Working, dict[str, int], int]:
         """Carries staged changes through and commits. Gives the maps, how many deletions were ignored by source, and the bytes written."""
         with self._telling("writing"):
             gone = self._ids.forgotten(writer.floor())
-        note = {} if id is None else {"id": as_note(id)}
+        note = {**beside.note, **({} if id is None else {"id": as_note(id)})}
         with self._commit(APPLY, **note) as commit:
             working, before = self._working(commit, self.program), self.graph
             carried = dict(staged)
@@ -127,13 +152,15 @@ class Applying(Feeding):
             told = with_points(self._tell(working, before, carried, increment), points)
             made = self._written(working)
             size = self._add_made(commit, made)
-            graph = self._send(commit, before, told, made)
+            graph = beside.graph(self._send(commit, before, told, made))
             self._set_graph(commit, graph, before)
             for n, s in staged.items():
                 if not self.catalog.owning(n).retain and s.rows:
                     commit.set(f"{SEEN}{n}", True)
             for key in gone:
                 commit.set(key, None)
+            for key, value in beside.facts(commit.version).items():
+                commit.set(key, value)
             if id is not None:
                 commit.set(*noted(id, commit.version, rows))
         self._became(graph)

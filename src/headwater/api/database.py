@@ -13,8 +13,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from headwater.api.asking import Asking
+from headwater.api.explaining import Explaining
 from headwater.api.handles import Source, ViewHandle
-from headwater.api.running import Running
 from headwater.api.stages import FlowHandle, StageHandle
 from headwater.api.writing import asked_to_keep
 from headwater.engine.policy import Policy
@@ -37,7 +37,7 @@ def open_database(
     return Database(path, spark, partitions, keep_versions, keep_minutes)
 
 
-class Database(Running):
+class Database(Explaining):
     """Sources and views in a directory; made by `headwater.open`.
 
     Threads may share a handle: reads go on beside each other, and writes wait for one another. A process that was

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql.types import StructType
@@ -29,11 +30,13 @@ from headwater.api.handles import Source, ViewHandle
 from headwater.calculus.check import type_of
 from headwater.calculus.terms import Term
 from headwater.calculus.types import RecordType, field_names
+from headwater.dataflow.directory import FROM
 from headwater.dataflow.maps import is_of_graph
 from headwater.engine.fill import Backfill
 from headwater.engine.rings import spec_of
 from headwater.engine.working import Working
-from headwater.errors import InUse, NameTaken, NotIncremental, QueryError
+from headwater.errors import InUse, NameTaken, NotIncremental, QueryError, StateError
+from headwater.io.files import check_held, checked_options
 from headwater.io.limits import check_limits
 from headwater.language.comprehension import Query
 from headwater.language.declared import ddl_of, ddl_of_struct, declared
@@ -45,6 +48,7 @@ from headwater.plan.maps import key_fields
 from headwater.plan.nested.sources import source_parts
 from headwater.plan.program import WEIGHT, Program, keeps_answer
 from headwater.plan.statements import RULES
+from headwater.state.directory import local_path
 from headwater.state.store import Commit as StoreCommit
 
 RESERVED = (WEIGHT, "_version", "_h", "_i", "_change_type", "_commit_version", "_commit_timestamp")
@@ -59,9 +63,9 @@ class Declaring(Applying):
         schema: str | StructType,
         *,
         key: str | list[str] | tuple[str, ...] | None = None,
-        path: str | None = None,
+        path: str | Path | None = None,
         format: str | None = None,
-        options: Mapping[str, str] | None = None,
+        options: Mapping[str, Any] | None = None,
         static: bool = False,
         retain: bool = True,
         strict: bool = True,
@@ -70,6 +74,10 @@ class Declaring(Applying):
 
         NOT NULL, VARCHAR(n) and a key, which may be said as PRIMARY KEY, are enforced. Declared again with other ones
         of the first two, what is there is checked, and they hold from then on.
+
+        With a `path` the files of that directory are its rows: `run` takes new ones, each once. `format` is parquet, csv
+        or json; `options` are `max_files` and `max_bytes` for what is taken at a time, and of csv `header`, `delimiter`
+        and `null_value`. Files whose names begin with `.` or `_`, or end in `.tmp`, are still being written.
         """
         _check_text(name, "name of a source")
         name = self.catalog.named(name)
@@ -84,22 +92,22 @@ class Declaring(Applying):
         before = self.catalog.sources.get(name)
         if before is not None and _same_names(before.key, keys):
             keys = before.key
-        made = SourceDef(
-            name, said.ddl, keys, static, retain, strict, path, format, dict(options or {})
-        )
+        place, told = _directory(name, row, path, format, options or {})
+        made = SourceDef(name, said.ddl, keys, static, retain, strict, place, format, told)
+        if before is not None and before.path is not None and path is not None:
+            before = replace(before, path=str(local_path(before.path)))
         named = before.held_in if before is not None else tuple(m.name for m in made.all_maps)
         made = replace(made, held_in=named)
         if before == made:
             return Source(self, name)
         self._check_columns(name, row, keys, strict, retain)
-        _refuse_files(path=path, format=format, options=options)
         with self._locked():
             self._writing()
             known = self.catalog.sources.get(name)
             if known == made:
                 return Source(self, name)  # another writer has declared it since
-            if known is not None and replace(known, ddl=made.ddl) == made and known.row == row:
-                self._limit(made)
+            if known is not None and _only_limits(known, made):
+                self._limit(made, known)
                 return Source(self, name)
             self._check_name(name)
             catalog = Catalog({**self.catalog.sources, name: made}, self.catalog.views)
@@ -111,9 +119,9 @@ class Declaring(Applying):
                         commit.create(spec_of(m))
         return Source(self, name)
 
-    def _limit(self, made: SourceDef) -> None:
-        """Gives a source other limits, if the rows that are there keep them; its columns stay."""
-        if made.retain:
+    def _limit(self, made: SourceDef, known: SourceDef) -> None:
+        """Other limits for a source whose columns stay, which what is there must keep, or another directory for it."""
+        if made.retain and made.limits != known.limits:
             check_limits(made.name, made.limits, self.table(made.name), there=True)
         catalog = Catalog({**self.catalog.sources, made.name: made}, self.catalog.views)
         with self._commit(f"source {made.name}", (catalog, self.program)) as commit:
@@ -271,8 +279,9 @@ class Declaring(Applying):
                 program = without_source(self.program, set(source.relations), maps)
             kept = program.maps
             with self._commit(f"drop {name}", (rest, program)) as commit:
-                for fact in (f"source:{name}", f"view:{name}"):
-                    if fact in commit.base.facts:
+                mine = f"source:{name}", f"view:{name}", f"node:{name}"
+                for fact in commit.base.facts:
+                    if fact in mine or fact.startswith((f"{FROM}{name}/", f"{FROM}{name}:")):
                         commit.set(fact, None)
                 for m in commit.base.maps:
                     if m not in kept and not is_of_graph(m):
@@ -350,11 +359,27 @@ def _same_names(a: Sequence[str], b: Sequence[str]) -> bool:
     return [n.lower() for n in a] == [n.lower() for n in b]
 
 
-def _refuse_files(**given: Any) -> None:
-    """Raises if a source is declared with files to read: no directory is watched."""
-    said = [n for n, v in given.items() if v]
-    if said:
-        raise QueryError(
-            f"`{said[0]}=` of a source is not read: no directory is watched yet",
-            hint="leave it out, read the files with spark.read, and apply the DataFrame",
-        )
+def _only_limits(known: SourceDef, made: SourceDef) -> bool:
+    """Whether a source is declared again with the same rows: other limits, or another directory to take them from."""
+    same = replace(known, ddl=made.ddl, path=made.path, format=made.format, options=made.options)
+    return same == made and known.row == made.row
+
+
+def _directory(
+    name: str, row: RecordType, path: Any, format: Any, options: Mapping[str, Any]
+) -> tuple[str | None, dict[str, str]]:
+    """The directory that a source's rows come from, and what is said of its files."""
+    if path is None:
+        said = "format" if format else "options" if options else ""
+        if said:
+            raise QueryError(
+                f"the source `{name}` has `{said}=` and no path",
+                hint="say path=, the directory that its files come into",
+            )
+        return None, {}
+    told = checked_options(name, format, options)
+    check_held(name, row, format)
+    try:
+        return str(local_path(path)), told
+    except StateError as e:
+        raise QueryError(f"the path of `{name}` is {path!r}", hint="give a local directory") from e

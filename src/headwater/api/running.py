@@ -18,8 +18,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.api.catalog import SEEN
+from headwater.api.directories import Directories, FilesRead
 from headwater.api.feeding import Told
-from headwater.api.flowing import Flowing
+from headwater.api.held import failure
 from headwater.calculus.types import RecordType
 from headwater.dataflow import epoch, tasks
 from headwater.dataflow.call import Context, Made, empty_outputs
@@ -39,7 +40,6 @@ from headwater.errors import (
     CycleLimit,
     EngineError,
     QueryError,
-    StageFailed,
     StageMissing,
     Stuck,
 )
@@ -90,7 +90,7 @@ class Prepared:
         return {i.name for p in self.all[1:] for i in p.stage.inputs}
 
 
-class Running(Flowing):
+class Running(Directories):
     """The part of a database that runs stages."""
 
     _failures: dict[str, Failed]
@@ -118,6 +118,7 @@ class Running(Flowing):
         started = time.monotonic()
         self._stopping = threading.Event()
         self._failures = {}
+        self._look_again()
         out = Progress()
         turns = _Turns(rounds)
         while True:
@@ -138,6 +139,7 @@ class Running(Flowing):
             if every is None:
                 break
             self._failures.clear()
+            self._look_again()
             self._stopping.wait(every if left is None else min(every, left))
             self.refresh()
         out.seconds = time.monotonic() - started
@@ -184,7 +186,9 @@ class Running(Flowing):
                     ran += self._one(name, job.result, turns)
         return ran
 
-    def _one(self, name: str, prepare: Callable[[], Prepared], turns: _Turns) -> list[str]:
+    def _one(
+        self, name: str, prepare: Callable[[], Prepared | FilesRead], turns: _Turns
+    ) -> list[str]:
         """An epoch of a stage, committed; one that fails is noted, and its stage held until the next run."""
         turns.ran(self, name)
         try:
@@ -238,6 +242,8 @@ class Running(Flowing):
                 continue
             if run is not None:
                 ready[name] = run, inboxes
+        for name in self._directories_ready(graph, self._failures):
+            ready[name] = Run(), {}
         schedule = graph.schedule.seen(list(ready))
         full = [n for n in ready if bottlenecks and self._full(n, graph, waits)]
         out: list[tuple[str, Run, dict[str, Inbox]]] = []
@@ -263,7 +269,7 @@ class Running(Flowing):
 
     def _sends(self, name: str, graph: Graph) -> Iterator[str]:
         """The flows that an epoch of a stage would write, with the stages that are run together with it."""
-        for o in graph.stages[name].outputs:
+        for o in graph.stages[name].outputs if name in graph.stages else [name]:
             bound = self._bound.get(name)
             after = None if bound is None else self._follower(bound, o, graph)
             if after is None:
@@ -275,8 +281,10 @@ class Running(Flowing):
 
     def _prepared(
         self, name: str, run: Run, inboxes: dict[str, Inbox], snapshot: Snapshot, graph: Graph
-    ) -> Prepared:
+    ) -> Prepared | FilesRead:
         """Reads and calls; nothing is written."""
+        if name not in graph.stages:
+            return self._read_files(name)
         started = time.perf_counter()
         stage, tables, frames = self._bound[name], dict[str, pa.Table](), dict[str, Any]()
         if self._is_large(stage, run, inboxes):
@@ -389,8 +397,10 @@ class Running(Flowing):
         rows = sum(b.rows_waiting(run.reads.get(n, 0)) for n, b in inboxes.items())
         return rows > self.policy.most_here
 
-    def _committed(self, p: Prepared) -> None:
+    def _committed(self, p: Prepared | FilesRead) -> None:
         """An epoch with everything that follows from it, as the next version."""
+        if isinstance(p, FilesRead):
+            return self._take_files(p, self._seen_ready)
         before, name, passed = self.graph, p.stage.name, p.passed
         outputs = {
             o: consolidated(t) for x in p.all for o, t in x.made.outputs.items() if o not in passed
@@ -468,7 +478,7 @@ class Running(Flowing):
         for name, failed in self._failures.items():
             out.held[name] = failed.told
         for name, failed in self._failures.items():
-            raise failure(name, graph, failed)
+            raise failure(name, graph, failed, self.catalog.sources)
         if out.stopped != "nothing can run":
             return
         missing = [n for n in out.waiting if n not in self._bound and not graph.nodes[n].paused]
@@ -535,6 +545,9 @@ class _Turns:
 
     def ran(self, db: Running, name: str) -> None:
         """Counts; `CycleLimit` where a stage of a cycle runs for too long."""
+        if name not in db.graph.stages:  # a directory: that is input from outside
+            self.counts.clear()
+            return
         count = self.counts[name] = self.counts.get(name, 0) + 1
         graph = db.graph
         firsts = [graph.cursors[name, i].first for i in graph.stages[name].inputs]
@@ -584,25 +597,6 @@ def cycle(start: str, db: Running) -> list[str]:
                 seen.add(name)
                 paths.append([*path, name])
     return []
-
-
-def failure(name: str, graph: Graph, failed: Failed) -> StageFailed:
-    """What is said of an epoch that failed."""
-    node = graph.nodes[name]
-    read = []
-    for i in graph.stages[name].inputs:
-        c = graph.cursors[name, i]
-        read.append(f"`{i}` from increment {c.first}" if c.at else f"nothing of `{i}`")
-    where = [f"epoch {node.epochs}, reading {' and '.join(read)}"]
-    if failed.key is not None:
-        where.append(f"group {failed.key!r}")
-    if failed.row is not None:
-        where.append(f"first row {failed.row!r}")
-    hint = getattr(failed.why, "hint", "")
-    where.append(hint or "nothing of it was committed; the next run tries again")
-    made = StageFailed(f"the stage `{name}` failed: {failed.told}", hint="\n".join(where))
-    made.__cause__ = failed.why
-    return made
 
 
 def _aside(rows: list[tuple[str, str, str, str]]) -> pa.Table:

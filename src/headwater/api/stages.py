@@ -19,6 +19,7 @@ from headwater.state.run import column
 
 if TYPE_CHECKING:
     from headwater.api.running import Running
+    from headwater.show.drawing import Explanation
 
 
 class FlowHandle:
@@ -146,6 +147,10 @@ class StageHandle:
     def resume(self) -> None:
         """Its epochs go on."""
         self.database._pause(self.name, False)
+
+    def explain(self) -> Explanation:
+        """What it reads, keeps and gives, when it runs, and what its answers depend on."""
+        return self.database.explain(self.name)
 
     def __repr__(self) -> str:
         known = self._known

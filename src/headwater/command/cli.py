@@ -6,11 +6,13 @@
     headwater changes DIR VIEW         the rows that changed after a version
     headwater explain DIR VIEW         how a view is kept
     headwater explain DIR --can QUERY  what would be kept for a query, at what cost
+    headwater explain DIR --graph      sources, views, stages and flows, and who waits for what
+    headwater run DIR --with APP.py    defines the stages of a program, and runs them
     headwater verify DIR [VIEW]        recompute and compare
     headwater check DIR                read every byte that is kept, and name what is damaged
 
-Nothing here writes to a database but `demo` to its own, so all of it works beside a writer; Spark is started by
-`demo` and `verify` only.
+Nothing here writes to a database but `run`, and `demo` to its own, so all else works beside a writer; Spark is started
+by `demo` and `verify`, and by `run` where there is much to do.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ import pyarrow.compute as pc
 
 from headwater.api.database import Database, open_database
 from headwater.api.verify import source_view
-from headwater.command import demo
+from headwater.command import app, demo
 from headwater.engine.spark.session import quiet_session
 from headwater.engine.view_rows import repeated
 from headwater.errors import HeadwaterError, QueryError, StateError
@@ -95,10 +97,20 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--format", choices=("weights", "cdc"), default="weights")
     one.add_argument("--limit", type=_count, metavar="N", default=0, help="0 for all rows")
 
-    one = command("explain", _explain, "how a view is kept: strata, maps, and what changes do")
+    one = command("explain", _explain, "how a view is kept, or what a stage is")
     one.add_argument("dir", type=Path, metavar="DIR")
-    one.add_argument("view", nargs="?", metavar="VIEW")
+    one.add_argument("view", nargs="?", metavar="NAME", help="a view or a stage")
     one.add_argument("--can", metavar="QUERY", help="what would be kept for a query, at what cost")
+    one.add_argument("--graph", action="store_true", help="all sources, views, stages and flows")
+
+    one = command("run", _run, "define the stages of a program, and run them")
+    one.add_argument("dir", type=Path, metavar="DIR")
+    one.add_argument(
+        "--with", dest="app", type=Path, required=True, metavar="APP.py", help="has `define(db)`"
+    )
+    one.add_argument("--epochs", type=_count, metavar="N", help="so many at most")
+    one.add_argument("--seconds", type=_seconds, metavar="S", help="for so long at most")
+    one.add_argument("--every", type=_seconds, metavar="E", help="look for input again, for ever")
 
     one = command("verify", _verify, "recompute views on Spark and compare")
     one.add_argument("dir", type=Path, metavar="DIR")
@@ -117,6 +129,13 @@ def _names(parser: argparse.ArgumentParser) -> None:
 def _count(text: str) -> int:
     value = int(text)
     if value < 0:
+        raise ValueError(text)
+    return value
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not 0 <= value < float("inf"):
         raise ValueError(text)
     return value
 
@@ -174,10 +193,26 @@ def _key(db: Database, name: str) -> list[str]:
 
 
 def _explain(options: argparse.Namespace, _: Paint) -> None:
-    if (options.can is None) == (options.view is None):
-        raise QueryError("explain takes a view, or a query with --can", hint="name one of them")
+    if (options.can is not None) + (options.view is not None) + options.graph != 1:
+        raise QueryError(
+            "explain takes a view or stage, a query with --can, or --graph",
+            hint="name one of them",
+        )
     db = _opened(options.dir)
-    print(db.explain(options.view) if options.can is None else db.can(options.can))
+    if options.graph:
+        print(db.explain_graph())
+    else:
+        print(db.explain(options.view) if options.can is None else db.can(options.can))
+
+
+def _run(options: argparse.Namespace, _: Paint) -> None:
+    define = app.defines(options.app)
+    with open_database(options.dir) as db:
+        app.defined(options.app, define, db)
+        try:
+            print(db.run(epochs=options.epochs, seconds=options.seconds, every=options.every))
+        except KeyboardInterrupt:  # how one that looks for input for ever is ended
+            print("it was stopped; the next run goes on from the last epoch that was committed")
 
 
 def _verify(options: argparse.Namespace, paint: Paint) -> None:
@@ -226,7 +261,11 @@ def _status(options: argparse.Namespace, paint: Paint) -> None:
     for line in _on_disk(db):
         print(line)
 
-    sources = [(n, _rows(db, n), s.ddl.replace("`", "")) for n, s in db.catalog.sources.items()]
+    sources = [
+        (n, _rows(db, n), s.ddl.replace("`", ""))
+        for n, s in db.catalog.sources.items()
+        if not s.written
+    ]
     _section("sources", ("source", "rows", "columns"), sources, (False, True, False), paint)
     views = [
         (n, _rows(db, n), v.created, v.ddl.replace("`", "")) for n, v in db.catalog.views.items()
@@ -234,6 +273,9 @@ def _status(options: argparse.Namespace, paint: Paint) -> None:
     _section(
         "views", ("view", "rows", "since", "columns"), views, (False, True, True, False), paint
     )
+
+    if db.graph.stages or db.graph.flows or db.directories():
+        _graph_status(db, paint)
 
     used: dict[str, list[str]] = {}
     for view in db.program.views.values():
@@ -251,11 +293,47 @@ def _status(options: argparse.Namespace, paint: Paint) -> None:
                 f"{rows:,}",
                 size(total),
                 by,
-                known.note or "looked up by deltas" if known else "-",
+                known.note or "looked up by deltas" if known else _OF_GRAPH.get(name[:2], "-"),
             )
         )
     heads = ("map", "runs", "rows", "bytes", "used by", "what it is")
     _section("maps", heads, maps, (False, True, True, True, False, False), paint)
+
+
+_OF_GRAPH = {
+    "q:": "what a stage has not read",
+    "s:": "the state of a stage",
+    "d:": "when groups are due",
+    "w:": "groups that are due, in order",
+    "r:": "what rows gave",
+    "b:": "the rows of groups",
+    "a:": "the answers of groups",
+    "l:": "looked up by stages",
+}
+"""What the maps of a graph are, by how their names begin."""
+
+
+def _graph_status(db: Database, paint: Paint) -> None:
+    """Stages and directories with what they did and what waits for them, and the flows between."""
+    nodes = []
+    for n in db.nodes():
+        waits = "?" if n.waiting is None else f"{n.waiting:,}"
+        kind = f"{n.kind}, paused" if n.paused else n.kind
+        done = f"{n.epochs:,}", f"{n.rows:,}", f"{n.seconds:.2f} s"
+        state = size(n.bytes) if n.entries else "-"
+        nodes.append((n.name, kind, *done, waits, f"{n.entries:,}", state))
+    heads = ("node", "kind", "runs", "rows read", "time", "waiting", "entries", "state")
+    _section("nodes", heads, nodes, (False, False, *[True] * 6), paint)
+    graph = db.graph
+    flows = []
+    for name, f in graph.flows.items():
+        by = ", ".join([*graph.readers(name), *db.catalog.readers(name)]) or "-"
+        queues = ", ".join(f"{s} {len(graph.cursors[s, name].at)}" for s in graph.readers(name))
+        kept = {True: "yes", False: "no", None: "not yet decided"}[f.retained]
+        rows = _rows(db, name) if f.retained else "-"
+        flows.append((name, f.writer or "-", by, queues or "-", kept, rows))
+    columns = ("flow", "written by", "read by", "waiting", "kept", "rows")
+    _section("flows", columns, flows, (*[False] * 5, True), paint)
 
 
 def _on_disk(db: Database) -> list[str]:

@@ -157,6 +157,12 @@ def landmark(over: Any) -> Runnable:
     return Runnable(_Landmark(name), f"landmark({name})", False, 0, (name,))
 
 
+def is_kahn(told: str) -> bool:
+    """Whether a runnable, by what is said of it in the log, waits for given frames whatever else is there."""
+    name, bracket, _ = told.partition("(")
+    return bool(bracket) and name in ("all_inputs", "same_frame", "in_turn", "sliding")
+
+
 def own(f: Callable[[Waits, Any], Run | None], small: Any = None) -> Runnable:
     """A runnable of one's own."""
     return Runnable(f, getattr(f, "__name__", "a function"), False, small)

@@ -18,6 +18,8 @@ COLORS = {
     "group": "#fdeccf",
     "stratum": "#e3f1dc",
     "view": "#cfe8cf",
+    "stage": "#fdeccf",
+    "flow": "#f3f3f3",
 }
 
 
@@ -43,10 +45,11 @@ def draw(program: Program, view: View, maps: list[Map], strata: list[str]) -> st
     boxes[view.name] = (view.name, "view", last)
     read = [m.name for m in view.maps] if view.stratum is None else [view.stratum]
     edges.extend((name, view.name, False) for name in read)
-    return _svg(boxes, list(dict.fromkeys(edges)))
+    return svg(boxes, list(dict.fromkeys(edges)))
 
 
-def _svg(boxes: dict[str, tuple[str, str, int]], edges: list[tuple[str, str, bool]]) -> str:
+def svg(boxes: dict[str, tuple[str, str, int]], edges: list[tuple[str, str, bool]]) -> str:
+    """Boxes by name, with their text, kind and column, and edges between them, some dashed."""
     columns = sorted({at for _, _, at in boxes.values()})
     place: dict[str, tuple[int, int]] = {}
     filled = dict.fromkeys(columns, 0)

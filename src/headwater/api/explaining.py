@@ -1,0 +1,130 @@
+"""What a graph is and how far it came, as plain data for those who show it: `explain`, `explain_graph`, and `status`."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+
+from headwater.api.running import Running
+from headwater.dataflow.directory import taken_of
+from headwater.dataflow.fuse import follower
+from headwater.dataflow.graph import NodeFact
+from headwater.dataflow.maps import is_of_graph
+from headwater.dataflow.runnable import is_kahn
+from headwater.errors import BadChange
+from headwater.show.drawing import Explanation
+from headwater.show.graph import Shown, StageShown, explain_graph, explain_stage
+
+
+@dataclass(frozen=True)
+class NodeStatus:
+    """A node of the graph, a stage or a directory: what it did, what waits for it, and what it keeps."""
+
+    name: str
+    kind: str
+    epochs: int
+    rows: int
+    seconds: float
+    waiting: int | None
+    """Increments that a stage has not removed, or new files of a directory; None where it cannot be looked at."""
+    entries: int = 0
+    bytes: int = 0
+    paused: bool = False
+
+
+class Explaining(Running):
+    """The part of a database that says what its graph is."""
+
+    def explain(self, name: str) -> Explanation:
+        """How a view is kept, or what a stage is: what it reads and keeps, when it runs, what its answers depend on."""
+        stage = self.graph.stages.get(name)
+        if stage is None:
+            return super().explain(name)
+        graph = self.shown()
+        return explain_stage(graph.stages[name], graph)
+
+    def explain_graph(self) -> Explanation:
+        """The whole graph: sources, views, stages and flows, cycles, who waits for what, and what depends on no schedule."""
+        return explain_graph(self.shown())
+
+    def shown(self) -> Shown:
+        """The graph of the version that the handle is at."""
+        graph, catalog = self.graph, self.catalog
+        names = [*catalog.sources, *catalog.views]
+        reads: dict[str, list[str]] = {v: [] for v in catalog.views}
+        for name in names:
+            for view in catalog.readers(name):
+                reads[view].append(name)
+        behind = self._fused()
+        stages = {}
+        for name, known in graph.stages.items():
+            node, failed = graph.nodes[name], self._failures.get(name)
+            stages[name] = StageShown(
+                name,
+                known.described,
+                is_kahn(known.described["runnable"]),
+                {i: len(graph.cursors[name, i].at) for i in known.inputs},
+                node.epochs,
+                node.rows,
+                node.seconds,
+                node.paused,
+                "" if failed is None else failed.told,
+                behind.get(name, ""),
+            )
+        sources = {n: self._told_of(n) for n, s in catalog.sources.items() if not s.written}
+        flows = {n: f.retained for n, f in graph.flows.items()}
+        return Shown(self.version, sources, reads, stages, flows)
+
+    def _fused(self) -> dict[str, str]:
+        """The stages that run in the epochs of another one, as far as their functions are known here."""
+        out = {}
+        for name, stage in self._bound.items():
+            for output in stage.outputs if name in self.graph.stages else ():
+                after = follower(stage, output, self.graph, self._bound, self._failures)
+                if after is not None and self.policy.fuse:
+                    out[after.name] = name
+        return out
+
+    def _told_of(self, source: str) -> str:
+        made = self.catalog.sources[source]
+        if made.path is None:
+            return ""
+        count = len(taken_of(source, self.store.at(self.version).facts))
+        failed = self._failures.get(source)
+        held = "" if failed is None else f"; held: {failed.told}"
+        return f"{made.format} files of {made.path}, {count} taken{held}"
+
+    def nodes(self) -> list[NodeStatus]:
+        """Stages and directories, with what they did and what they keep."""
+        graph = self.graph
+        sizes: dict[str, tuple[int, int]] = {}
+        for name, (_, refs) in self.store.at(self.version).version.maps.items():
+            if is_of_graph(name) and name[0] not in "ql":
+                stage = name[2:].partition(".")[0]
+                rows, total = sizes.get(stage, (0, 0))
+                rows += sum(r.rows for r in refs)
+                sizes[stage] = rows, total + sum(r.size for r in refs)
+        out = []
+        for name in self.directories():
+            node = graph.nodes.get(name, NodeFact())
+            new: int | None = None
+            with contextlib.suppress(BadChange):  # run says what is wrong with it
+                new = len(self.new_files(name))
+            out.append(
+                NodeStatus(
+                    *(name, "directory", node.epochs, node.rows, node.seconds, new),
+                    paused=node.paused,
+                )
+            )
+        for name, known in graph.stages.items():
+            node = graph.nodes[name]
+            waits = sum(len(graph.cursors[name, i].at) for i in known.inputs)
+            shape = StageShown(name, known.described, False)
+            out.append(
+                NodeStatus(
+                    *(name, shape.kind, node.epochs, node.rows, node.seconds, waits),
+                    *sizes.get(name, (0, 0)),
+                    paused=node.paused,
+                )
+            )
+        return out
