@@ -214,12 +214,20 @@ class Grouped(Keyed):
             self.made.swept = clock
             spec = maps.state_spec(self.stage, p)
             if since is None:
+                self._begin(p, spec)
                 continue
             for table in self.context.arrangement(spec).scan(self.context.low, self.context.high):
                 gone = table.filter(pa.array(~self._fresh(p, table)))
                 there = pa.array(np.zeros(gone.num_rows, np.int64))
                 place = gone.schema.get_field_index(COUNT)
                 self.made.add(spec, gone.set_column(place, COUNT, there))
+
+    def _begin(self, p: Part, spec: MapSpec) -> None:
+        """Entries that were written before there was a time begin with the first."""
+        for table in self.context.arrangement(spec).scan(self.context.low, self.context.high):
+            some = table.filter(column(table, WRITTEN).is_null())
+            at = pa.array([self.made.clock] * some.num_rows, maps.clock_type(self.stage))
+            self.made.add(spec, some.set_column(some.schema.get_field_index(WRITTEN), WRITTEN, at))
 
     def _named_entries(self, groups: Groups, p: Part) -> pa.Table:
         """The entries that rows of groups name: the columns of the group and of the entry, and `_i`."""
