@@ -355,7 +355,9 @@ def test_stop_from_another_thread(tmp_path: Path) -> None:
 
 
 KAHN = [
-    s for s in range(200, 260) if not drawn(s).words & {*LOOSE, "cycle", "join"} and len(drawn(s).stages) > 2
+    s
+    for s in range(200, 260)
+    if not drawn(s).words & {*LOOSE, "cycle", "join"} and len(drawn(s).stages) > 2
 ][:10]
 """Graphs whose outcome depends on no schedule."""
 

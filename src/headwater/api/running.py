@@ -171,14 +171,16 @@ class Running(Directories):
             if not chosen:
                 self._check_right()
                 return []
-            if len(chosen) == 1 or most == 1:
+            # What tasks write is of the version that comes next, so an epoch on Spark is alone.
+            beside = [c for c in chosen if not self._is_on_spark(*c)]
+            if len(chosen) == 1 or not beside or beside[0] is not chosen[0]:
                 name, run, inboxes = chosen[0]
                 return self._one(
                     name, lambda: self._prepared(name, run, inboxes, snapshot, graph), turns
                 )
         with ThreadPoolExecutor(most) as pool:
             jobs = [
-                (n, pool.submit(self._prepared, n, r, i, snapshot, graph)) for n, r, i in chosen
+                (n, pool.submit(self._prepared, n, r, i, snapshot, graph)) for n, r, i in beside
             ]
             ran: list[str] = []
             for name, job in jobs:
@@ -421,6 +423,9 @@ class Running(Directories):
             made.outputs[o] = pa.concat_tables([made.outputs[o], *tables])
             made.files += files
         return made
+
+    def _is_on_spark(self, name: str, run: Run, inboxes: Mapping[str, Inbox]) -> bool:
+        return name in self.graph.stages and self._is_large(self._bound[name], run, inboxes)
 
     def _is_large(self, stage: Stage, run: Run, inboxes: Mapping[str, Inbox]) -> bool:
         """Whether an epoch is for Spark."""
