@@ -69,7 +69,7 @@ class _Collected:
 
     def _object(self, f: Any) -> None:
         """An object that can be called, or anything that is no function of Python."""
-        call = getattr(type(f), "__call__", None)
+        call = inspect.getattr_static(type(f), "__call__", None)
         if isinstance(f, FunctionType | type) or not isinstance(call, FunctionType):
             self.parts.append(
                 f"{getattr(f, '__module__', '')}.{getattr(f, '__qualname__', type(f))}"
