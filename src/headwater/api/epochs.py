@@ -210,6 +210,8 @@ class Epochs(Directories):
         outputs = {
             o: consolidated(t) for x in p.all for o, t in x.made.outputs.items() if o not in passed
         }
+        if before.nodes[name].replays:
+            outputs |= {o: self._instead(o, t) for o, t in outputs.items()}
         for x in p.all:
             if x.made.aside:
                 outputs[f"{x.stage.name}_failed"] = _aside(x.made.aside)
@@ -245,6 +247,15 @@ class Epochs(Directories):
                 (self.path / f).unlink(missing_ok=True)
         assert self._writer is not None
         self._writer.tidy()
+
+    def _instead(self, output: str, table: pa.Table) -> pa.Table:
+        """Rows of an output in place of all that it has."""
+        there = self.table(output)
+        weights = pc.negate(there.column(WEIGHT))
+        gone = there.set_column(there.schema.get_field_index(WEIGHT), WEIGHT, weights)
+        return consolidated(
+            pa.concat_tables([table, gone.select(table.column_names).cast(table.schema)])
+        )
 
     def _keep(self, working: Working, made: Made) -> None:
         """New entries of a stage's own maps, and runs of them that tasks have written."""
@@ -300,6 +311,7 @@ def _counted(graph: Graph, p: Prepared) -> Graph:
         small=p.run.small,
         clock=p.made.clock,
         swept=p.made.swept,
+        replays=False,
         rows=node.rows + p.rows,
         seconds=round(node.seconds + p.seconds, 6),
     )

@@ -78,6 +78,8 @@ class NodeFact:
     """Rows that it has read so far."""
     seconds: float = 0.0
     paused: bool = False
+    replays: bool = False
+    """Whether its next epoch takes back everything that it has sent."""
 
 
 @dataclass(frozen=True)
