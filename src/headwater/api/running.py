@@ -248,11 +248,12 @@ class Running(Flowing):
         return out
 
     def _full(self, name: str, graph: Graph, waits: Mapping[str, Mapping[str, Waiting]]) -> bool:
-        """Whether every reader of every output of a stage has a complete frame that it has not read."""
+        """Whether every other reader of every output of a stage has a complete frame that it has not read."""
         unread = [
             bool(len(waits[r][o])) if r in waits else bool(graph.cursors[r, o].at)
             for o in self._sends(name, graph)
             for r in graph.readers(o)
+            if r != name
         ]
         return bool(unread) and all(unread)
 
