@@ -17,7 +17,7 @@ from headwater import flow
 from headwater.dataflow.define import Readable
 from headwater.dataflow.meaning import Meaning
 from headwater.dataflow.rows import sort_key
-from headwater.dataflow.trial import DEFINED
+from headwater.dataflow.trial import defined
 from headwater.dataflow.unread import added
 from headwater.errors import CycleLimit, StageError, StageFailed, StateConflict
 from headwater.language.schema import columns
@@ -34,7 +34,7 @@ def graph(
     known |= {f.name: Readable(f.row) for f in flows}
     made = []
     for f in stages:
-        made.append(getattr(f, DEFINED).checked(known))
+        made.append(defined(f).checked(known))
         known |= {n: Readable(r) for n, r in made[-1].outputs.items()}
     there = {n: known[n].row for n in (*schemas, *kept)}
     return Meaning(made, there, [f.name for f in flows])
@@ -674,7 +674,7 @@ def test_a_late_stage_begins_with_all_rows_that_are_there() -> None:
         f = flow.stage(flow.reads("a", by=(), **more), name=name, out="n INT")(
             lambda _, r: (len(r),)
         )
-        return getattr(f, DEFINED).checked({"a": Readable(columns("x INT"))})
+        return defined(f).checked({"a": Readable(columns("x INT"))})
 
     m = graph([early], X)
     m.give({"a": {(1,): 1, (2,): 1}})
@@ -695,7 +695,7 @@ def test_views_are_carried_along_in_the_same_version() -> None:
         return [(r.x // 2,) for r in rows if r._w > 0 and r.x > 1]
 
     known = {"a": Readable(columns("x INT")), "top": Readable(columns("x INT"), view=True)}
-    stage = getattr(halved, DEFINED).checked(known)
+    stage = defined(halved).checked(known)
 
     def top(relations):
         """The greatest x of a, or, while there are fewer than three halves, the least half."""
@@ -901,7 +901,7 @@ def test_graphs_that_are_not_kahn_have_several() -> None:
 
 def outcomes_of(stages: Sequence[Any], increments: Sequence[dict[str, Any]], ddl: str) -> set[str]:
     """What the last of some stages sends, for several schedules."""
-    last = getattr(stages[-1], DEFINED).name
+    last = defined(stages[-1]).name
 
     def outcome(seed: int) -> str:
         m = graph(stages, {n: ddl for change in increments for n in change})

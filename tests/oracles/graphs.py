@@ -24,7 +24,7 @@ from headwater import flow
 from headwater.dataflow.define import Readable
 from headwater.dataflow.meaning import Meaning
 from headwater.dataflow.rows import sort_key
-from headwater.dataflow.trial import DEFINED, Flow, bag_of
+from headwater.dataflow.trial import Flow, bag_of, defined
 from headwater.dataflow.unread import Bag
 from headwater.language.schema import columns
 
@@ -52,7 +52,7 @@ class Graph:
     @property
     def retained(self) -> set[str]:
         """Flows that are kept: those that are looked up, and those that nobody reads."""
-        given = [getattr(f, DEFINED) for f in self.stages]
+        given = [defined(f) for f in self.stages]
         read = {i.what for g in given for i in g.inputs}
         looked = {k.what for g in given for k in (g.words.get("lookups") or {}).values()}
         outputs = {o for g in given for o in _outputs(g)}
@@ -73,7 +73,7 @@ def meaning_of(graph: Graph) -> Meaning:
     known = {n: Readable(columns(d)) for n, d in {**graph.sources, **graph.flows}.items()}
     made = []
     for f in graph.stages:
-        made.append(getattr(f, DEFINED).checked(known))
+        made.append(defined(f).checked(known))
         known |= {n: Readable(r) for n, r in made[-1].outputs.items()}
     kept = {*graph.sources, *graph.retained}
     return Meaning(made, {n: known[n].row for n in known if n in kept}, list(graph.flows))
@@ -277,7 +277,7 @@ class _Drawing:
         if flows and self.one_in(3):
             what = self.chance.choice(flows)
             for f in self.made.stages:
-                given = getattr(f, DEFINED)
+                given = defined(f)
                 if what in _outputs(given):
                     given.words["retain"] = True
             self.word("look-up of a flow")

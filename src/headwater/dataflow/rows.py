@@ -74,7 +74,7 @@ def frozen(value: Any) -> Any:
 
 def rows_of(table: pa.Table, names: Sequence[str] | None = None) -> list[tuple[Any, ...]]:
     """The rows of a table as tuples, quickly."""
-    columns = [values_of(table.column(n)) for n in (names or table.column_names)]
+    columns = [values_of(table.column(n)) for n in (table.column_names if names is None else names)]
     return list(zip(*columns, strict=True)) if columns else [()] * table.num_rows
 
 

@@ -1,0 +1,110 @@
+"""The engine beside the meaning: random graphs with a story, step by step, in this process and reopened on the way."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from graphs import Graph, bags, drawn, meaning_of
+
+import headwater as hw
+from headwater.dataflow import maps
+from headwater.dataflow.define import Stage
+from headwater.dataflow.meaning import Meaning
+from headwater.dataflow.rows import frozen, rows_of
+from headwater.errors import StageFailed
+from headwater.plan.program import WEIGHT
+
+
+def opened(path: Path, graph: Graph, fuse: bool) -> Any:
+    """A database with the stages of a graph."""
+    db = hw.open(path)
+    db.policy.fuse = fuse
+    for name, ddl in graph.sources.items():
+        db.source(name, ddl)
+    for name, ddl in graph.flows.items():
+        db.flow(name, ddl)
+    for f in graph.stages:
+        db.stage(f)
+    return db
+
+
+def relation(db: Any, name: str) -> dict[Any, int]:
+    table = db.table(name)
+    names = [n for n in table.column_names if n != WEIGHT]
+    weights = table.column(WEIGHT).to_pylist()
+    return {frozen(r): n for r, n in zip(rows_of(table, names), weights, strict=True)}
+
+
+def state_of(db: Any, stage: Stage) -> dict[str, dict[Any, dict[Any, Any]]]:
+    """All state of a stage, by part, group and entry, as `meaning` has it."""
+    out: dict[str, dict[Any, dict[Any, Any]]] = {}
+    snapshot = db.store.at(db.version)
+    for p in stage.state:
+        spec = maps.state_spec(stage, p)
+        groups: dict[Any, dict[Any, Any]] = {}
+        for table in snapshot.arrangement(spec.name).scan():
+            keys = rows_of(table, list(spec.lookup))
+            entries = rows_of(table, [n for n, _ in spec.key if n not in spec.lookup])
+            values = rows_of(table, [n for n, _ in spec.ring])
+            for g, e, v in zip(keys, entries, values, strict=True):
+                held = v[0] if p.kept.kind == "bag" else v[1 : 1 + len(p.row.fields)]
+                groups.setdefault(frozen(g), {})[frozen(e)] = held
+        if groups:
+            out[p.kept.name] = groups
+    return out
+
+
+def compare(db: Any, m: Meaning, where: str) -> None:
+    for name in m.relations:
+        if name in db.catalog.sources and db.catalog.sources[name].retain:
+            assert relation(db, name) == m.relations[name], (where, name)
+    for name, node in m.nodes.items():
+        stage = db._bound[name]
+        fact = db.graph.nodes[name]
+        assert fact.epochs == node.epochs, (where, name, "epochs")
+        assert fact.clock == node.clock, (where, name, "clock")
+        expected = {p: g for p, g in node.state.items() if g}
+        assert state_of(db, stage) == expected, (where, name, "state")
+        for i, queue in node.queues.items():
+            cursor = db.graph.cursors[name, i]
+            assert (cursor.first, len(cursor.at)) == (queue.first, len(queue.increments)), (where, name, i)
+
+
+def told(graph: Graph, path: Path, fuse: bool = False, reopen: bool = True, **how: Any) -> None:
+    """A story in both; compared after every step, and, where stages are not fused, epoch by epoch."""
+    rng = random.Random(graph.seed)
+    m = meaning_of(graph)
+    db = opened(path, graph, fuse)
+    for n, (what, given) in enumerate(graph.story):
+        if what == "give":
+            m.give(bags(graph, given))
+            db.apply(given)
+        else:
+            ran, held = m.run(given), False
+            try:
+                mine = db.run(epochs=given).epochs
+                if not fuse:
+                    assert mine == ran, (graph.seed, n)
+            except StageFailed:
+                held = True
+            assert held == any(x.held for x in m.nodes.values()), (graph.seed, n)
+        if not fuse or given is None:
+            compare(db, m, f"seed {graph.seed}, step {n}")
+        if reopen and rng.random() < 0.3:
+            db.close()
+            db = opened(path, graph, fuse)
+    db.close()
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_engine_is_the_meaning(seed: int, tmp_path: Path) -> None:
+    told(drawn(seed), tmp_path / "db")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1000, 2000))
+def test_the_engine_is_the_meaning_more(seed: int, tmp_path: Path) -> None:
+    told(drawn(seed), tmp_path / "db")
