@@ -70,7 +70,11 @@ def compare(db: Any, m: Meaning, where: str) -> None:
         assert state_of(db, stage) == expected, (where, name, "state")
         for i, queue in node.queues.items():
             cursor = db.graph.cursors[name, i]
-            assert (cursor.first, len(cursor.at)) == (queue.first, len(queue.increments)), (where, name, i)
+            assert (cursor.first, len(cursor.at)) == (queue.first, len(queue.increments)), (
+                where,
+                name,
+                i,
+            )
 
 
 def told(graph: Graph, path: Path, fuse: bool = False, reopen: bool = True, **how: Any) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import headwater as hw
+from headwater import flow
 
 
 def test_a_flow_that_only_stages_read_says_how_to_keep_it(tmp_path: Path) -> None:
@@ -54,3 +55,27 @@ def test_a_view_sees_what_passes_a_flow_that_is_not_kept(
             db.run()
         assert db.table("total").to_pylist() == [{"n": 3, "_w": 1}]
         assert db.table("second").num_rows == 2
+
+
+def test_a_late_stage_is_not_given_half_of_a_flow(tmp_path: Path) -> None:
+    with hw.open(tmp_path / "db") as db:
+        db.source("t", "n INT", retain=False)
+
+        @db.stage("t", out="n INT")
+        def early(row: Any) -> Any:
+            return row
+
+        db.apply({"t": [(1,)]})
+        db.run()
+
+        def late(row: Any) -> Any:
+            return row
+
+        with pytest.raises(hw.errors.NotRetained, match="`late` reads `t`") as told:
+            db.stage("t", out="n INT")(late)
+        assert 'start="new"' in told.value.hint
+        db.stage(flow.reads("t", start="new"), out="n INT")(late)
+        db.apply({"t": [(2,)]})
+        db.run()
+        assert db.table("late").to_pylist() == [{"n": 2, "_w": 1}]
+        assert db.table("early").num_rows == 2
