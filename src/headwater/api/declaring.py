@@ -51,7 +51,7 @@ RESERVED = (WEIGHT, "_version", "_h", "_i", "_change_type", "_commit_version", "
 
 
 class Declaring(Applying):
-    """The part of a database that is told what there is: sources and views come, go, and are computed anew."""
+    """The part of a database that declares: sources and views are added, dropped, and computed anew."""
 
     def source(
         self,
@@ -112,7 +112,7 @@ class Declaring(Applying):
         return Source(self, name)
 
     def _limit(self, made: SourceDef) -> None:
-        """Other limits for a source whose columns stay; what is there must keep them."""
+        """Gives a source other limits, if the rows that are there keep them; its columns stay."""
         if made.retain:
             check_limits(made.name, made.limits, self.table(made.name), there=True)
         catalog = Catalog({**self.catalog.sources, made.name: made}, self.catalog.views)
@@ -330,7 +330,7 @@ def _check_text(name: Any, what: str) -> None:
 
 
 def _check_reserved(row: RecordType) -> None:
-    """Names of columns and of fields at any depth that mean something here."""
+    """Raises if a column, or a field at any depth, has a name that Headwater uses itself."""
     taken = [n for n in field_names(row) if n.lower() in RESERVED]
     if taken:
         raise QueryError(f"the column name `{taken[0]}` has a meaning already", hint="take another")
@@ -346,12 +346,12 @@ def _ddl(schema: StructType) -> str:
 
 
 def _same_names(a: Sequence[str], b: Sequence[str]) -> bool:
-    """Whether columns are the same: upper and lower case are, as in SQL."""
+    """Whether two lists of columns are equal; upper and lower case are the same, as in SQL."""
     return [n.lower() for n in a] == [n.lower() for n in b]
 
 
 def _refuse_files(**given: Any) -> None:
-    """Where a source's rows come from is not watched; what is said of that is not taken for meant."""
+    """Raises if a source is declared with files to read: no directory is watched."""
     said = [n for n, v in given.items() if v]
     if said:
         raise QueryError(

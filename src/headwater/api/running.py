@@ -250,7 +250,7 @@ class Running(Flowing):
     def _full(self, name: str, graph: Graph, waits: Mapping[str, Mapping[str, Waiting]]) -> bool:
         """Whether every other reader of every output of a stage has a complete frame that it has not read."""
         unread = [
-            bool(len(waits[r][o])) if r in waits else bool(graph.cursors[r, o].at)
+            bool(graph.cursors[r, o].at if r in self._failures or r not in waits else len(waits[r][o]))
             for o in self._sends(name, graph)
             for r in graph.readers(o)
             if r != name

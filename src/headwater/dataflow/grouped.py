@@ -13,7 +13,7 @@ from headwater.dataflow.call import Made
 from headwater.dataflow.calling import Failed
 from headwater.dataflow.define import Part, arrow_schema
 from headwater.dataflow.groups import Groups, Keyed
-from headwater.dataflow.keeping import Held, State, Writes, one_record
+from headwater.dataflow.keeping import Held, State, Writes, closed, one_record
 from headwater.dataflow.maps import COUNT, WRITTEN, entries, keyed
 from headwater.dataflow.rows import frozen, rows_of, values_of
 from headwater.errors import StageError, StateConflict
@@ -55,7 +55,7 @@ class Grouped(Keyed):
                 if "state" in s.takes:
                     by_name["state"] = given
                 well = self.call(groups, g, args, by_name)
-                wrote.append(state.close() if well else Writes({n: Held() for n in held}))
+                wrote.append(closed(state) if well else Writes({n: Held() for n in held}))
             else:
                 self.call(groups, g, args, by_name)
         self.tables(self.where(groups))
