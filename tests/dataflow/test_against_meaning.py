@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from graphs import Graph, bags, drawn, meaning_of
 
 import headwater as hw
+from graphs import Graph, bags, drawn, meaning_of
 from headwater.dataflow import maps
 from headwater.dataflow.define import Stage
 from headwater.dataflow.meaning import Meaning

@@ -249,8 +249,9 @@ class Running(Flowing):
 
     def _full(self, name: str, graph: Graph, waits: Mapping[str, Mapping[str, Waiting]]) -> bool:
         """Whether every other reader of every output of a stage has a complete frame that it has not read."""
+        cut = {r: w for r, w in waits.items() if r not in self._failures}
         unread = [
-            bool(graph.cursors[r, o].at if r in self._failures or r not in waits else len(waits[r][o]))
+            bool(cut[r][o] if r in cut else graph.cursors[r, o].at)
             for o in self._sends(name, graph)
             for r in graph.readers(o)
             if r != name
@@ -259,13 +260,10 @@ class Running(Flowing):
 
     def _sends(self, name: str, graph: Graph) -> Iterator[str]:
         """The flows that an epoch of a stage would write, with the stages that are run together with it."""
-        for o in graph.stages[name].outputs:
-            bound = self._bound.get(name)
-            after = None if bound is None else self._follower(bound, o, graph)
-            if after is None:
-                yield o
-            else:
-                yield from self._sends(after.name, graph)
+        stage = self._bound[name]
+        for o in stage.outputs:
+            after = self._follower(stage, o, graph)
+            yield from [o] if after is None else self._sends(after.name, graph)
 
     # --- an epoch --------------------------------------------------------------------------------------------------
 
