@@ -7,9 +7,13 @@ or after, and a function that fails leaves nothing.
 
 from __future__ import annotations
 
+import contextlib
+import json
+import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +22,7 @@ import pyarrow.compute as pc
 from headwater.api.catalog import SEEN
 from headwater.api.directories import Directories, FilesRead
 from headwater.api.feeding import Told
+from headwater.api.verify_stage import verify_stage
 from headwater.calculus.types import RecordType
 from headwater.dataflow import epoch, tasks
 from headwater.dataflow.call import Context, Made, empty_outputs
@@ -31,10 +36,15 @@ from headwater.dataflow.words import Punctuation, Run
 from headwater.engine.change import Change, read_file
 from headwater.engine.here.answers import consolidated
 from headwater.engine.working import Working
+from headwater.errors import StageError
 from headwater.plan.program import WEIGHT
+from headwater.state import directory
 from headwater.state.arrangement import Arrangement
 from headwater.state.run import MapSpec
 from headwater.state.snapshot import Snapshot
+
+DEATHS = 3
+"""How often a process may die in an epoch until its stage is held."""
 
 
 @dataclass
@@ -69,6 +79,44 @@ class Epochs(Directories):
     _seen_ready: list[str]
     """The stages that could run when the last one was chosen."""
 
+    # --- deaths ----------------------------------------------------------------------------------------------------
+
+    def _begun(self, name: str, number: int) -> None:
+        """Leaves a mark while functions are called: one that is there when an epoch begins is of a process that died."""
+        times = self._deaths(name, number) + 1
+        if times > DEATHS:
+            why = StageError(
+                f"the process died {DEATHS} times in this epoch",
+                hint=f"see what its function does to the process; db[{name!r}].resume() lets it run again",
+            )
+            raise Failed(why)
+        path = self._mark(name)
+        with contextlib.suppress(OSError):  # a disk that is full is told of by the commit
+            path.parent.mkdir(exist_ok=True)
+            opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o644)
+            with os.fdopen(opened, "w") as f:
+                json.dump([number, times], f)
+
+    def _deaths(self, name: str, number: int) -> int:
+        """How often a process has died in an epoch of a stage."""
+        try:
+            with os.fdopen(os.open(self._mark(name), os.O_RDONLY | os.O_NOFOLLOW)) as f:
+                of, times = json.load(f)
+        except (OSError, ValueError, TypeError):
+            return 0
+        return int(times) if of == number else 0
+
+    def _ended(self, name: str) -> None:
+        with contextlib.suppress(OSError):
+            self._mark(name).unlink(missing_ok=True)
+
+    def _mark(self, name: str) -> Path:
+        return self.path / directory.STAGING / f"epoch-{name}.json"
+
+    def verify_stage(self, name: str) -> None:
+        """Computes the outputs of a stage anew from its inputs, and compares; `StateError` where they differ."""
+        verify_stage(self, name)
+
     def _inboxes(self, stage: Stage, snapshot: Snapshot, graph: Graph) -> dict[str, Inbox]:
         """What waits on the inputs of a stage at a version."""
         out = {}
@@ -90,6 +138,16 @@ class Epochs(Directories):
         """Reads and calls; nothing is written."""
         if name not in graph.stages:
             return self._read_files(name)
+        self._begun(name, graph.nodes[name].epochs)
+        try:
+            return self._computed(name, run, inboxes, snapshot, graph)
+        finally:  # also where it fails: only a process that dies leaves the mark
+            self._ended(name)
+
+    def _computed(
+        self, name: str, run: Run, inboxes: dict[str, Inbox], snapshot: Snapshot, graph: Graph
+    ) -> Prepared:
+        """The epoch of a stage, and of those that are run together with it, here or on Spark."""
         started = time.perf_counter()
         stage, tables, frames = self._bound[name], dict[str, pa.Table](), dict[str, Any]()
         if self._is_large(stage, run, inboxes):

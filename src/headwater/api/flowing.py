@@ -7,7 +7,7 @@ source, and is kept to be looked at unless only stages read it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -286,15 +286,16 @@ class Flowing(Declaring):
                 for m in s.all_maps:
                     commit.create(spec_of(m))
 
-    def _decide_flows(self) -> None:
-        """Flows that are about to get their first increment: whether they are kept is decided now.
+    def _decide_flows(self, running: Collection[str]) -> bool:
+        """Flows that are about to get their first increment: whether they are kept is decided now; whether any was.
 
-        One that a view reads, or that no stage reads, is kept; one that only stages read is not.
+        One that a view reads, or that no stage reads, is kept; one that only stages read is not. They are those of the
+        stages that run, and of all behind them, which may be run together with them.
         """
         graph = self.graph
-        for flow in list(graph.flows.values()):
-            if flow.retained is not None or not flow.writer:
-                continue
+        writers = graph.behind(running)
+        new = [f for f in graph.flows.values() if f.retained is None and f.writer in writers]
+        for flow in new:
             kept = bool(self.catalog.readers(flow.name)) or not graph.readers(flow.name)
             kept = kept or flow.name in {w for s in graph.stages.values() for w, _ in s.looks_up}
             after = graph.with_flow(replace(flow, retained=kept))
@@ -306,6 +307,7 @@ class Flowing(Declaring):
                 self._let_go(source, after, graph)
             self._became(after)
             graph = after
+        return bool(new)
 
     def _let_go(self, source: SourceDef, after: Graph, graph: Graph) -> None:
         """A flow whose rows are not kept; its queues name runs of their own from now on."""

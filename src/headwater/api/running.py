@@ -23,8 +23,11 @@ from headwater.dataflow.words import Run
 from headwater.errors import (
     BadChange,
     CycleLimit,
+    DeletesMissingRows,
     EngineError,
+    HeadwaterError,
     QueryError,
+    StageError,
     StageMissing,
     Stuck,
 )
@@ -111,6 +114,7 @@ class Running(Epochs):
             self._writing()
             before = self.graph
             after = before.with_node(name, paused=paused)
+            self._ended(name)
             with self._commit(f"stage {name}", minor=True) as commit:
                 self._set_graph(commit, after, before)
             self._became(after)
@@ -119,12 +123,13 @@ class Running(Epochs):
         """Runs the stage whose turn it is, or several at the same time; who ran."""
         with self._locked():
             self._writing()
-            self._decide_flows()
             snapshot, graph = self.store.at(self.version), self.graph
             chosen = self._chosen(snapshot, graph, most, bottlenecks)
             if not chosen:
                 return []
-            if len(chosen) == 1 or most == 1:
+            if self._decide_flows([name for name, *_ in chosen]):
+                return self._turn(most, bottlenecks, turns)
+            if len(chosen) == 1 or any(self._for_spark(*c) for c in chosen):
                 name, run, inboxes = chosen[0]
                 return self._one(
                     name, lambda: self._prepared(name, run, inboxes, snapshot, graph), turns
@@ -155,8 +160,12 @@ class Running(Epochs):
             EngineError,
             QueryError,
         ) as e:  # of what it gave, in a view or in a flow that is kept
-            self._failures[name] = Failed(e)
+            self._failures[name] = Failed(_taken_back(e))
         return [name]
+
+    def _for_spark(self, name: str, run: Run, inboxes: dict[str, Inbox]) -> bool:
+        """Whether an epoch is computed on Spark, where runs are written for the version that comes next."""
+        return name in self._bound and self._is_large(self._bound[name], run, inboxes)
 
     # --- choosing --------------------------------------------------------------------------------------------------
 
@@ -242,6 +251,15 @@ class Running(Epochs):
                         f"the stage `{name}` waits for `{i}`, which no stage writes",
                         hint=f"define a stage with `{i}` among its outputs",
                     )
+
+
+def _taken_back(e: HeadwaterError) -> HeadwaterError:
+    """What is said of an epoch that takes back a row which a flow that is kept does not have."""
+    if not isinstance(e, DeletesMissingRows):
+        return e
+    return StageError(
+        e.what, hint="a stage takes back only what it gave: its weights add up to less than nothing"
+    )
 
 
 class _Turns:
