@@ -38,9 +38,11 @@ Whatever Headwater raises is a `HeadwaterError`, which says what is wrong and wh
 from headwater.api.database import Database
 from headwater.api.database import open_database as open
 from headwater.api.handles import Commit
+from headwater.api.running import Progress
 from headwater.calculus.data import from_python, to_python
 from headwater.calculus.interpret import interpret
 from headwater.copies import DocumentCopy, ParquetCopy
+from headwater.dataflow.words import upto
 from headwater.engine.nested.documents import DeepChange
 from headwater.errors import HeadwaterError
 from headwater.io.rows import Delta
@@ -61,6 +63,7 @@ __all__ = [
     "DocumentCopy",
     "HeadwaterError",
     "ParquetCopy",
+    "Progress",
     "Query",
     "delta",
     "explain",
@@ -74,5 +77,6 @@ __all__ = [
     "schemas",
     "shred",
     "to_python",
+    "upto",
     "__version__",
 ]

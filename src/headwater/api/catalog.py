@@ -54,7 +54,7 @@ from headwater.state.log import Version, path_of
 from headwater.state.store import Commit
 
 SOURCE, VIEW, SEEN = "source:", "view:", "seen:"
-SETTINGS, KEEP, DATABASE = "settings", "keep", "database"
+SETTINGS, KEEP, DATABASE, SETTLED = "settings", "keep", "database", "settled"
 """How the facts of a version are called."""
 EXACTLY_TOLD = {"sum", "avg", "var_pop", "var_samp", "stddev_pop", "stddev_samp"}
 """Window functions that add up, and did so with rounding once."""

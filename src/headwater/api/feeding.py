@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from headwater.api.catalog import well_defined
+from headwater.api.catalog import SETTLED, well_defined
 from headwater.api.writing import Writable
 from headwater.calculus.types import RecordType
 from headwater.dataflow import maps
@@ -179,6 +179,8 @@ class Feeding(Writable):
         if graph is not before:
             for key, value in graph.facts_since(before):
                 commit.set(key, value)
+        if graph.stages and graph.settled:
+            commit.set(SETTLED, commit.version)
 
 
 def put(working: Working, spec: MapSpec, columns: Any, table: pa.Table) -> None:

@@ -50,9 +50,11 @@ class Source:
     def __init__(self, database: Readable, name: str):
         self.database, self.name = database, name
 
-    def snapshot(self, version: int | None = None) -> DataFrame:
-        """The rows that it has, now or at a version."""
-        return self.database.frame(self.name, version)
+    def snapshot(self, version: int | None = None, *, settled: bool = False) -> DataFrame:
+        """The rows that it has, now or at a version; or at the last version at which no stage had anything to read."""
+        return self.database.frame(
+            self.name, self.database.settled_version() if settled else version
+        )
 
     def changes(
         self, since: int = 0, until: int | None = None, format: str = "weights"
@@ -77,22 +79,28 @@ class ViewHandle:
 
     @overload
     def snapshot(
-        self, version: int | None = None, *, shredded: Literal[False] = False
+        self,
+        version: int | None = None,
+        *,
+        shredded: Literal[False] = False,
+        settled: bool = False,
     ) -> DataFrame: ...
 
     @overload
     def snapshot(
-        self, version: int | None = None, *, shredded: Literal[True]
+        self, version: int | None = None, *, shredded: Literal[True], settled: bool = False
     ) -> dict[str, DataFrame]: ...
 
     def snapshot(
-        self, version: int | None = None, *, shredded: bool = False
+        self, version: int | None = None, *, shredded: bool = False, settled: bool = False
     ) -> DataFrame | dict[str, DataFrame]:
         """The answer, now or at a version; rows repeat as the query's answer would.
 
         `shredded` gives the flat parts of a nested view by path: `""` has the top rows, `"orders"` the rows of that
         inner bag with the label of the bag that they are in; in a row a label stands for each inner bag.
+        `settled` gives the last version at which no stage had anything to read.
         """
+        version = self.database.settled_version() if settled else version
         if shredded:
             return self.database.parts_frames(self.name, version)
         return self.database.frame(self.name, version)

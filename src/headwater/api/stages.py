@@ -39,9 +39,11 @@ class FlowHandle:
         """Whether its rows are kept to be looked at; None until its first increment decides."""
         return self.database.graph.flows[self.name].retained
 
-    def snapshot(self, version: int | None = None) -> DataFrame:
-        """The rows that it has, now or at a version; of a flow that is kept."""
-        return self.database.frame(self.name, version)
+    def snapshot(self, version: int | None = None, *, settled: bool = False) -> DataFrame:
+        """The rows that it has, now or at a version, or when nothing waited last; of a flow that is kept."""
+        return self.database.frame(
+            self.name, self.database.settled_version() if settled else version
+        )
 
     def changes(
         self, since: int = 0, until: int | None = None, format: str = "weights"
@@ -79,9 +81,14 @@ class StageHandle:
             )
         return outputs[0]
 
-    def snapshot(self, version: int | None = None) -> DataFrame:
-        """The rows of its one output, now or at a version; of an output that is kept."""
+    def snapshot(self, version: int | None = None, *, settled: bool = False) -> DataFrame:
+        """The rows of its one output, now or at a version, or when nothing waited last; of an output that is kept."""
+        version = self.database.settled_version() if settled else version
         return self.database.frame(self._output(), version)
+
+    def verify(self) -> None:
+        """Computes the outputs anew from the rows that the inputs have, and compares; of stages row by row, and whole ones."""
+        self.database.verify_stage(self.name)
 
     def changes(
         self, since: int = 0, until: int | None = None, format: str = "weights"

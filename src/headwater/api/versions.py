@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from headwater.api import feeds
-from headwater.api.catalog import DATABASE, Catalog, program_of
+from headwater.api.catalog import DATABASE, SETTLED, Catalog, program_of
 from headwater.api.feeds import Held, Seen, Step, steps
 from headwater.api.verify import Verifier, source_view
 from headwater.calculus.terms import Term
@@ -125,6 +125,13 @@ class Readable:
         if found.stale:
             raise stale_maps()
         return snapshot, found
+
+    def settled_version(self) -> int:
+        """The newest version at which no stage had anything to read: its views owe nothing to input that is still on its way."""
+        version = self.version
+        facts = self.store.at(version).facts
+        has_stages = any(key.startswith("stage:") for key in facts)
+        return int(facts.get(SETTLED, 0)) if has_stages else version
 
     def _snapshot(self, number: int) -> Snapshot:
         if isinstance(number, bool) or not isinstance(number, int):

@@ -2,8 +2,8 @@
 
     A, then B over what A gave, in one version   =   A, then B, in two
 
-It is done where one of the two takes row by row, the flow between them is not kept, nobody else reads it, nothing waits in
-it, and the one behind reads nothing else and waits for nothing else. Which stages these are can be seen from the graph, so
+It is done where one of the two takes row by row, the flow between them is not kept, no view and nobody else reads it, nothing
+waits in it, and the one behind reads nothing else and waits for nothing else. Which stages these are can be seen from the graph, so
 that it is decided epoch by epoch: a stage that fails, or is paused, is then simply not fused.
 """
 
@@ -24,7 +24,8 @@ def follower(
         return None
     (name,) = readers
     after = bound.get(name)
-    if after is None or name in held or name == stage.name or graph.nodes[name].paused:
+    node = graph.nodes[name]
+    if after is None or name in held or name == stage.name or node.paused or node.replays:
         return None
     if len(after.inputs) > 1 or not (stage.row_wise or after.row_wise):
         return None

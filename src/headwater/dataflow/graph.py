@@ -13,7 +13,7 @@ Functions are bound to stages by name, in each process anew.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -78,6 +78,8 @@ class NodeFact:
     """Rows that it has read so far."""
     seconds: float = 0.0
     paused: bool = False
+    replays: bool = False
+    """Whether its next epoch takes back everything that it has sent."""
 
 
 @dataclass(frozen=True)
@@ -142,10 +144,25 @@ class Graph:
         """The stages that read something."""
         return [s.name for s in self.stages.values() if name in s.inputs]
 
+    def behind(self, stages: Collection[str]) -> set[str]:
+        """Some stages, and all that their outputs reach through flows."""
+        out, todo = set[str](), [s for s in stages if s in self.stages]
+        while todo:
+            name = todo.pop()
+            if name not in out:
+                out.add(name)
+                todo += [r for o in self.stages[name].outputs for r in self.readers(o)]
+        return out
+
     @property
     def inputs(self) -> set[str]:
         """Everything that stages read."""
         return {i for s in self.stages.values() for i in s.inputs}
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing waits anywhere."""
+        return not any(c.at for c in self.cursors.values())
 
     @property
     def looked_up(self) -> dict[str, set[tuple[str, ...]]]:

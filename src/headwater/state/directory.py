@@ -24,6 +24,7 @@ FORMAT = 2
 STAGING = "staging"
 """The folder of changes that are being applied."""
 _STAGED = re.compile(r"[0-9a-f]{32}\.arrow")
+_MARK = re.compile(r"epoch-\w+\.json")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 _ALLOWED = {"lost+found"}
 """What a fresh disk has by itself."""
@@ -32,6 +33,11 @@ _ALLOWED = {"lost+found"}
 def is_staged(name: str) -> bool:
     """Whether a name is one that a staged change has."""
     return _STAGED.fullmatch(name) is not None
+
+
+def is_passing(name: str) -> bool:
+    """Whether a name is one that something has which is staged: a change, or the mark of an epoch that is computed."""
+    return is_staged(name) or _MARK.fullmatch(name) is not None
 
 
 def local_path(given: str | Path) -> Path:
@@ -116,7 +122,7 @@ def _others(files: LocalFiles, path: Path) -> list[str]:
         FLOORS: lambda n: False,
         lease.FOLDER: lambda n: f"{lease.FOLDER}/{n}" not in lease.strays(files),
         "data": is_data_file,
-        STAGING: is_staged,
+        STAGING: is_passing,
     }
     out = []
     for entry in path.iterdir():

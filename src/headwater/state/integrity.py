@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from headwater.errors import DamagedState
 from headwater.state import lease
 from headwater.state.arrangement import Arrangement
-from headwater.state.directory import MARKER, STAGING, is_staged
+from headwater.state.directory import MARKER, STAGING, is_passing
 from headwater.state.files import FileSystem, is_temporary
 from headwater.state.log import FLOORS, FOLDER, Log, Version
 from headwater.state.run import RunRef, Runs, is_data_file
@@ -101,7 +101,7 @@ def strays(files: FileSystem, data: str) -> list[str]:
     """Files in the directory and the folders of the store that are none of its own."""
     shapes: dict[str, Callable[[str], bool]] = {
         data: is_data_file,
-        STAGING: is_staged,
+        STAGING: is_passing,
         "": lambda n: n == MARKER,
     }
     others = [
