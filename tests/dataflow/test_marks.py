@@ -270,7 +270,7 @@ def test_another_function_under_the_same_name_is_refused(tmp_path: Path) -> None
 
 OTHERS = {
     "outputs": {"out": "k INT, n BIGINT, m BIGINT"},
-    "state": {"state": "n BIGINT, m BIGINT"},
+    "state": {"state": "m BIGINT"},
     "inputs": {"by": "n"},
 }
 
