@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.api.catalog import SEEN
-from headwater.api.directories import Directories, FilesRead
+from headwater.api.directories import Directories, FilesRead, not_named
 from headwater.api.feeding import Told
 from headwater.api.held import failure
 from headwater.calculus.types import RecordType
@@ -474,6 +474,9 @@ class Running(Directories):
         if out.stopped != "nothing can run":
             return
         missing = [n for n in out.waiting if n not in self._bound and not graph.nodes[n].paused]
+        for made in self.directories().values():
+            if not self._is_watched(made):
+                raise not_named(made)
         if missing:
             raise StageMissing(
                 f"the stage `{missing[0]}` has input to read, and no function in this process",
