@@ -45,6 +45,11 @@ def test_an_error_is_the_same_after_pickling(kind: type[HeadwaterError], protoco
     assert (str(again), again.args, vars(again)) == (str(error), error.args, vars(error))
 
 
+def test_what_is_caught_has_a_name_at_the_top() -> None:
+    assert hw.HeadwaterError is HeadwaterError
+    assert all(issubclass(k, hw.HeadwaterError) for k in KINDS)
+
+
 def test_names_that_are_no_text(tmp_path: Path) -> None:
     with hw.open(tmp_path / "db") as db:
         with pytest.raises(QueryError, match="the name of a source is of type int"):

@@ -24,6 +24,15 @@ A query is written once, as SQL; changes of its inputs, insertions and deletions
 >>> q = hw.read_sql("SELECT id FROM orders WHERE id > 10", hw.schemas("orders(id BIGINT)"))
 >>> hw.delta(q, {"orders"})
 for orders1 in Δorders collect [orders1.id > 10:int] · {{id: orders1.id}}
+
+Whatever Headwater raises is a `HeadwaterError`, which says what is wrong and what could be done; its kinds are in
+`headwater.errors`:
+
+>>> try:
+...     hw.read_sql("SELECT nr FROM orders", hw.schemas("orders(id BIGINT)"))
+... except hw.HeadwaterError as e:
+...     type(e).__name__
+'UnknownName'
 """
 
 from headwater.api.database import Database
@@ -33,6 +42,7 @@ from headwater.calculus.data import from_python, to_python
 from headwater.calculus.interpret import interpret
 from headwater.copies import DocumentCopy, ParquetCopy
 from headwater.engine.nested.documents import DeepChange
+from headwater.errors import HeadwaterError
 from headwater.io.rows import Delta
 from headwater.language.comprehension import Query, query
 from headwater.language.functions import function
@@ -49,6 +59,7 @@ __all__ = [
     "DeepChange",
     "Delta",
     "DocumentCopy",
+    "HeadwaterError",
     "ParquetCopy",
     "Query",
     "delta",

@@ -208,6 +208,7 @@ WRONG: list[tuple[str, Callable[[], Any], str, str]] = [
         "of its state `clear`",
         "another name",
     ),
+    ("a column that nobody may see", lambda: made(kept, "clicks", by="user", state="_n INT"), "of its state `_n`", "another name"),
     ("DDL of state", lambda: made(kept, "clicks", by="user", state="n WHAT"), "has state that cannot be read", ""),
     (
         "only without a key",

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from headwater.dataflow.keeping import Kept, State, Writes
+from headwater.dataflow.keeping import Kept, State, Writes, closed, one_record
 from headwater.dataflow.rows import row_class
 from headwater.errors import StageError
 
@@ -34,12 +34,19 @@ def after(was: dict[Any, Any], writes: Writes) -> dict[Any, Any]:
 # --- random stories -------------------------------------------------------------------------------------------------
 
 
+def one(kept: Kept, was: dict[Any, Any], clock: Any = None) -> tuple[Any, Any]:
+    """The same record as the quick state that an engine gives."""
+    state = one_record(kept)(kept, was.get(()), clock, 1)
+    return state, state
+
+
 @pytest.mark.property
-def test_a_record_is_a_dict() -> None:
+@pytest.mark.parametrize("open_one", [opened, one])
+def test_a_record_is_a_dict(open_one: Any) -> None:
     for seed in range(200):
         chance = random.Random(seed)
         was = {(): (1, None)} if chance.random() < 0.5 else {}
-        state, given = opened(RECORD, was)
+        state, given = open_one(RECORD, was)
         model: dict[str, Any] | None = {"n": 1, "m": None} if was else None
         for _ in range(chance.randint(0, 6)):
             name, value = chance.choice("nm"), chance.randint(0, 9)
@@ -52,7 +59,7 @@ def test_a_record_is_a_dict() -> None:
             assert (given.n, given.m) == ((model["n"], model["m"]) if model else (None, None))
             assert bool(given) == (model is not None)
         expected = {} if model is None else {(): (model["n"], model["m"])}
-        assert after(was, state.close()) == expected
+        assert after(was, closed(state)) == expected
 
 
 @pytest.mark.property
@@ -140,12 +147,45 @@ def test_what_is_not_written_is_no_write() -> None:
     assert state.close().own[""].writes == {}, "there was nothing, and there is nothing"
 
 
-def test_columns_that_are_not_there() -> None:
-    _, given = opened(RECORD, {})
+@pytest.mark.parametrize("open_one", [opened, one])
+def test_columns_of_a_record_that_are_not_there(open_one: Any) -> None:
+    _, given = open_one(RECORD, {})
     with pytest.raises(AttributeError, match=r"the state has no `k`; it has n, m"):
         _ = given.k
-    with pytest.raises(AttributeError, match=r"the state has no `k`; it has n, m"):
+    with pytest.raises(AttributeError, match=r"no (attribute 'k'|`k`; it has n, m)"):
         given.k = 1
+
+
+@pytest.mark.parametrize("open_one", [opened, one])
+def test_words_of_a_record(open_one: Any) -> None:
+    state, given = open_one(RECORD, {(): (1, 2)}, clock=7)
+    given.at("b").n = 5
+    given.wake(9)
+    given.n = 3
+    assert given.clock == 7 and given.m == 2
+    writes = closed(state)
+    assert (writes.wakes, writes.wake) == (True, 9)
+    assert writes.own[""].writes == {(): (3, 2)}
+    assert writes.others[("b",)][""].writes == {(): (5, None)}
+    for write in (lambda: given.wake(1), lambda: setattr(given, "n", 1), given.clear):
+        with pytest.raises(StageError, match="after the function returned"):
+            write()
+    state, given = open_one(RECORD, {(): (1, 2)})
+    given.wake(9)
+    given.clear()
+    writes = closed(state)
+    assert (writes.wakes, writes.wake, writes.own[""].writes) == (True, None, {(): None})
+
+
+@pytest.mark.parametrize("open_one", [opened, one])
+def test_a_column_may_be_called_close(open_one: Any) -> None:
+    """Of prices there is an open and a close; the quick state had a method of that name, which the column hid."""
+    state, given = open_one(Kept("", "record", ("open", "close")), {(): (1, 2)})
+    given.close = given.open + 4
+    assert closed(state).own[""].writes == {(): (1, 5)}
+
+
+def test_columns_that_are_not_there() -> None:
     _, records = opened(RECORDS, {})
     with pytest.raises(AttributeError, match=r"no `x`; it has k, n, m"):
         _ = records["a"].x
@@ -243,6 +283,17 @@ def test_a_weight_in_a_bag_is_a_whole_number(weight: Any) -> None:
     with pytest.raises(StageError, match="with the weight") as e:
         given.add([(1, 2, weight)])
     assert "whole number" in e.value.hint
+
+
+def test_a_bag_that_more_was_taken_from_than_it_had() -> None:
+    """Python said that a length should not be negative, and nothing of the state."""
+    _, given = opened(BAG, {(1, 1): 1})
+    given.remove([(1, 1), (2, 2)])
+    assert list(given) == sorted(given) == [(2, 2, -1)], "both ask for a length first"
+    assert given, "it has rows, though fewer than none"
+    with pytest.raises(StageError, match="more rows were taken from the state than it had") as e:
+        len(given)
+    assert "`_w`" in e.value.hint
 
 
 def test_what_is_no_row_of_a_bag() -> None:

@@ -205,18 +205,18 @@ class Beside:
         source = self.db.catalog.owning(name)
         (number,) = (i for i, p in enumerate(source.parts) if p.name.lower() == name.lower())
         chain = [number]
-        while (above := source.parts[chain[-1]].above) is not None:
+        while (above := source.parts[chain[-1]].owner) is not None:
             chain.append(above)
         chain.reverse()
         at: list[Any] = self.data[source.name]
         part = source.parts[number]
         for upper, lower in pairwise(chain):
             key = source.parts[upper].key
-            given = dict(zip(key, (row[n] for n in source.parts[lower].owner), strict=False))
-            own = [k for k in key if k not in source.parts[upper].owner]
+            given = dict(zip(key, (row[n] for n in source.parts[lower].label), strict=False))
+            own = [k for k in key if k not in source.parts[upper].label]
             (owner,) = (r for r in at if all(r[k] == given[k] for k in own))
             at = owner[source.parts[lower].path.rpartition(".")[2]]
-        inner: Any = {n: v for n, v in row.items() if n not in part.owner}
+        inner: Any = {n: v for n, v in row.items() if n not in part.label}
         if not isinstance(part.element, RecordType):
             inner = inner["value"]
         if sign > 0:

@@ -463,8 +463,8 @@ class _Drawing:
             k, t = shown(key)
             for some in inputs:
                 state.rows.add(some)
-            state.one.n = len(state.rows)
-            if len(state.rows) > 6:
+            state.one.n = sum(r._w for r in state.rows)
+            if state.one.n > 6:
                 state.rows.clear()
                 state.rows.add((state.one.n, None))
             rows = [r for r in state.rows if r._w > 0]

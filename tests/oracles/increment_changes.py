@@ -22,8 +22,11 @@ def applied(db: hw.Database, changes: Any) -> hw.Commit:
     """The commit of a change; what the increment gives of every view is what the version has changed."""
     made: list[Increment] = []
 
-    def wanting(program: Any, *given: Any) -> Increment:
-        made.append(Increment(program, *given, wanted=frozenset(program.views)))
+    def wanting(
+        program: Any, working: Any, session: Any, root: Any, small: int, *_: Any
+    ) -> Increment:
+        every = frozenset(program.views)
+        made.append(Increment(program, working, session, root, small, every))
         return made[-1]
 
     with patch.object(applying, "Increment", wanting):

@@ -141,7 +141,7 @@ class Applying(Feeding):
         points: Mapping[str, Any],
         beside: Beside,
     ) -> tuple[Working, dict[str, int], int]:
-        """Carries staged changes through and commits; the maps, how many deletions were ignored, how many bytes."""
+        """Carries staged changes through and commits. Gives the maps, how many deletions were ignored by source, and the bytes written."""
         with self._telling("writing"):
             gone = self._ids.forgotten(writer.floor())
         note = {**beside.note, **({} if id is None else {"id": as_note(id)})}
@@ -171,7 +171,7 @@ class Applying(Feeding):
     def _carry(
         self, working: Working, staged: dict[str, Change], wanted: frozenset[str] = frozenset()
     ) -> tuple[dict[str, int], Increment]:
-        """Carries staged changes through all maps; how many deletions were ignored, and the increment that was made."""
+        """Carries staged changes through all maps. Gives how many deletions were ignored by source, and the increment."""
         for view in self.catalog.views.values():
             self._register(view)
         with self._telling("writing"):
@@ -194,6 +194,6 @@ class Applying(Feeding):
             self.session.register(name, f.__wrapped__, str(f.returns))
 
     def _recompute(self, working: Working, view: View, catalog: Catalog, made: ViewDef) -> None:
-        """A view with the strategy `recompute`: its whole answer again, minus what it was."""
+        """Computes the answer of a view with the strategy `recompute` anew, and adds its difference from the old one."""
         answer = Verifier(self).answer(working, catalog, made)
         put_instead(working, view, answer, self.session.evaluate)

@@ -15,8 +15,8 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from headwater.api.applying import Beside
-from headwater.api.flowing import Flowing
 from headwater.api.handles import Commit
+from headwater.api.redefining import Redefining
 from headwater.dataflow.directory import FROM
 from headwater.errors import BadChange, UnknownName
 
@@ -24,7 +24,7 @@ QUERY_ID = "sql.streaming.queryId"
 """What Spark calls the id of the query whose batch a thread works on."""
 
 
-class Batches(Flowing):
+class Batches(Redefining):
     """The part of a database that takes the batches of streams."""
 
     def feed(self, source: str, query: str) -> Callable[[DataFrame, int], Commit]:

@@ -1,4 +1,4 @@
-"""Changes of sources as changes of the relations that these are kept in, staged once and checked against what is there."""
+"""Bringing in a change: rows given for a source become changes of its relations, checked against the rows that are there."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ from headwater.language.declared import limits_below
 def staged_change(
     catalog: Catalog, session: Session, root: Path, name: str, given: Any, cast: bool
 ) -> tuple[str, dict[str, Change], int]:
-    """The changes of relations that a change of a source is, or of an array in its rows.
+    """Rows given for a source as changes of its relations, staged; they may be given for an array in its rows, too.
 
-    With it, what was changed by the name that it was declared with, and how many rows were given.
+    For `{"customers": rows}` with arrays of orders: a change of `customers` and one of `customers.orders`. Gives the name
+    as it was declared, the changes by relation, and how many rows were given.
     """
     source = _changing(catalog, name)
     if source.written:
@@ -76,7 +77,7 @@ def _changing(catalog: Catalog, name: str) -> SourceDef:
 def checked_change(
     catalog: Catalog, root: Path, staged: dict[str, Change], working: Working
 ) -> dict[str, int]:
-    """Checks deletions, keys and owners; how many deletions were ignored, which `staged` is then without."""
+    """Checks deletions, keys and owners. Deletions that are ignored are taken out of `staged`; gives how many, by relation."""
     ignored: dict[str, int] = {}
     tables: dict[str, pa.Table] = {}
     for n, change in staged.items():

@@ -85,7 +85,7 @@ class SourceDef:
 
     @cached_property
     def limits(self) -> tuple[Limit, ...]:
-        """What holds of its columns."""
+        """The limits of its columns: NOT NULL and lengths."""
         return declared(self.ddl).limits
 
     @property
@@ -109,7 +109,7 @@ class SourceDef:
 
     @cached_property
     def held(self) -> list[tuple[Map, Term]]:
-        """Everything that is kept of its rows: the maps of relations, then those of the keys of inner rows."""
+        """The maps that hold its rows, with their terms: those of relations first, then those of the keys of inner rows."""
         found = [*(part_map(self, p) for p in self.parts), *(key_map(p) for p in self._keyed)]
         names = self.held_in or tuple(m.name for m, _ in found)
         return [
@@ -119,7 +119,7 @@ class SourceDef:
 
     @property
     def _keyed(self) -> list[SourcePart]:
-        return [p for p in self.parts if p.key and p.above is not None]
+        return [p for p in self.parts if p.key and p.owner is not None]
 
     @cached_property
     def maps(self) -> dict[str, Map]:
@@ -128,7 +128,7 @@ class SourceDef:
 
     @property
     def all_maps(self) -> list[Map]:
-        """Everything that is kept of its rows."""
+        """The maps that hold its rows."""
         return [m for m, _ in self.held]
 
     @cached_property
@@ -160,7 +160,7 @@ class ViewDef:
     stored: bool = False
     """Whether the rows of an answer are kept, as only Spark could tell them when they are read."""
     rules: int = 0
-    """By which rules it is planned (`compiler.materialize.RULES`)."""
+    """By which rules it is planned (`plan.statements.RULES`)."""
 
     @property
     def type(self) -> MapType:
@@ -205,7 +205,8 @@ class Catalog:
 
     def owning(self, relation: str) -> SourceDef:
         """The source that has a relation: itself, or that of the rows an array is in."""
-        return self.sources[relation.partition(".")[0]]
+        own = self.sources.get(relation)
+        return own or next(s for s in self.sources.values() if relation in s.relations)
 
     def schemas(self) -> dict[str, MapType]:
         """What queries may read."""
@@ -215,7 +216,7 @@ class Catalog:
         }
 
     def compiler(self, program: Program) -> Compiler:
-        """What plans new views beside those of a program."""
+        """A compiler that adds views to a program."""
         sources = self.sources.values()
         inputs: dict[Rel, Term] = {
             Rel(s.name, s.type): rows_of(s.parts) if s.nested else Rel(s.name, bag(as_lists(s.row)))
@@ -275,7 +276,7 @@ class Catalog:
 
     @with_room
     def term(self, name: str) -> Term:
-        """What was read of the text of a view, over sources and other views."""
+        """The term of a view over sources and other views, as it was read from its text."""
         if name not in self._terms:
             self._terms[name] = _term(self.views[name], self.schemas())
         return self._terms[name]
@@ -293,7 +294,7 @@ class Catalog:
     def chosen_again(
         self, read: Callable[[str, dict[str, MapType]], Term], data: Data
     ) -> tuple[Catalog, Program]:
-        """The same views, with the strategies that are taken for them now, each beside those before it.
+        """The catalog and program with the strategy of every view chosen anew, one view after another.
 
         Sums of doubles that were rounded are so no more: `read` reads the text of a view again.
         """
@@ -330,7 +331,7 @@ class Catalog:
         return sorted(found.values(), key=lambda v: v.place)
 
     def readers(self, name: str) -> list[str]:
-        """The views that read a source or view directly, or whose text names it: they are recomputed from that."""
+        """The views that read a source or view directly. The text is looked at too, as `verify` recomputes from it."""
         out = []
         low = name.lower()
         for view in self.views.values():
@@ -354,7 +355,7 @@ _KINDS: dict[str, Any] = {
 
 
 def _checked(key: str, prefix: str, made: SourceDef | ViewDef) -> str:
-    """The name of a definition that is of the types that it should be, and is called as its fact says."""
+    """The name of a definition, checked: its values have the right types, and its fact is called after it."""
     for f in fields(made):
         value = getattr(made, f.name)
         inner = value if isinstance(value, (tuple, dict)) else ()
@@ -367,13 +368,13 @@ def _checked(key: str, prefix: str, made: SourceDef | ViewDef) -> str:
 
 @lru_cache(maxsize=4096)
 def _row_type(text: str) -> RecordType:
-    """The type of a row from its notation; all views are asked for theirs whenever one is defined."""
+    """The type of a row, read from its notation. Remembered, for defining a view asks for those of all others."""
     t: Any = parse_type(text)
     return cast(RecordType, t)
 
 
 def _term(view: ViewDef, known: dict[str, MapType]) -> Term:
-    """The term of a view, whose texts are such as may be given to Spark."""
+    """The term of a view, checked: its texts for Spark are expressions that may be given to it."""
     term = parse(view.term, known)
     check_texts(term)
     return term
@@ -384,15 +385,15 @@ def part_map(source: SourceDef, part: SourcePart) -> tuple[Map, Term]:
     row = part.row if source.nested else source.row
     names = [n for n, _ in row.fields]
     low = [n.lower() for n in names]
-    by = [low.index(k.lower()) for k in part.owner or part.key] or range(len(names))
+    by = [low.index(k.lower()) for k in part.label or part.key] or range(len(names))
     term = _selected(part.name, row, names)
     note = f"the rows of {part.name}"
     return map_of(term, list(by), None, "change", (), (), note, "source", None, names), term
 
 
 def key_map(part: SourcePart) -> tuple[Map, Term]:
-    """The map that has the keys of inner rows, and which of their arrays are there."""
-    names = [*part.key, *part.marks]
+    """The map with the keys of inner rows, and with marks that say which of their arrays are there."""
+    names = [*part.key, *part.marks.values()]
     term = _selected(part.name, part.row, names)
     by = list(range(len(part.key)))
     note = f"the keys of {part.name}"
@@ -406,13 +407,13 @@ def _selected(name: str, row: RecordType, names: Sequence[str]) -> Term:
 
 
 def facts_of(item: SourceDef | ViewDef) -> tuple[str, dict[str, Any]]:
-    """The name and value of the fact that says a definition."""
+    """The fact that stores a definition: its name and its value."""
     prefix = SOURCE if isinstance(item, SourceDef) else VIEW
     return prefix + item.name, asdict(item)
 
 
 def functions_of(term: Term) -> dict[str, str]:
-    """The Python functions that a query calls, with what tells whether they are still the same."""
+    """The Python functions that a query calls, each with a digest that changes when the function does."""
     names = {t.function for t in subterms(term) if isinstance(t, Call)}
     return {n: DEFINED[n].fingerprint for n in sorted(names) if n in DEFINED}
 
@@ -459,7 +460,7 @@ def program_of(version: Version, catalog: Catalog) -> Program:
 
 
 def set_program(commit: Commit, program: Program, before: Program) -> None:
-    """Stores a program in a commit, where its version before has another one."""
+    """Stores a program in a commit, unless the version before has the same one."""
     known = before if stored.is_stored(commit.base.facts) else None
     if known is program:  # as in every commit that only changes rows
         return
@@ -471,7 +472,7 @@ def set_program(commit: Commit, program: Program, before: Program) -> None:
 
 
 def well_defined(version: int, read: Callable[[], T]) -> T:
-    """What definitions say; `DamagedState` where they are not as they were written."""
+    """The result of reading definitions; `DamagedState` where they are not as they were written."""
     try:
         return read()
     except HeadwaterError:
@@ -491,7 +492,7 @@ def check_texts(term: Term) -> None:
 
 
 def rounds_sums(term: Term) -> bool:
-    """Whether a term adds up doubles as they were once added up: each sum rounded, so that it depends on its past."""
+    """Whether a term has sums of doubles that are rounded at every step, as an earlier version made them."""
     for t in subterms(term):
         match t:
             case Unbox() if type_of(t) == REAL:

@@ -93,7 +93,7 @@ class Database(Explaining):
         return iter(dict.fromkeys([*self.catalog.sources, *self.catalog.views, *self.graph.stages]))
 
     def __len__(self) -> int:
-        return len(list(self))
+        return sum(1 for _ in self)  # list() would ask for the length
 
     def __bool__(self) -> bool:
         return True  # a database without sources is one too

@@ -55,7 +55,7 @@ RESERVED = (WEIGHT, "_version", "_h", "_i", "_change_type", "_commit_version", "
 
 
 class Declaring(Applying):
-    """The part of a database that is told what there is: sources and views come, go, and are computed anew."""
+    """The part of a database that declares: sources and views are added, dropped, and computed anew."""
 
     _watched: dict[str, str]
     """The directories of sources that this process has named. A path in the log may be somebody else's, and is not opened."""
@@ -350,7 +350,7 @@ def _check_text(name: Any, what: str) -> None:
 
 
 def _check_reserved(row: RecordType) -> None:
-    """Names of columns and of fields at any depth that mean something here."""
+    """Raises if a column, or a field at any depth, has a name that Headwater uses itself."""
     taken = [n for n in field_names(row) if n.lower() in RESERVED]
     if taken:
         raise QueryError(f"the column name `{taken[0]}` has a meaning already", hint="take another")
@@ -366,7 +366,7 @@ def _ddl(schema: StructType) -> str:
 
 
 def _same_names(a: Sequence[str], b: Sequence[str]) -> bool:
-    """Whether columns are the same: upper and lower case are, as in SQL."""
+    """Whether two lists of columns are equal; upper and lower case are the same, as in SQL."""
     return [n.lower() for n in a] == [n.lower() for n in b]
 
 

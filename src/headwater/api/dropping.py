@@ -11,7 +11,7 @@ from headwater.plan.program import Program, Stored, Stratum, View
 
 
 def without(program: Program, name: str, kept: set[str]) -> Program:
-    """The program without a view that no other reads; the maps `kept`, of sources, stay."""
+    """The program without a view that no other reads. The maps in `kept`, which are those of sources, stay."""
     made = program.copy()
     del made.views[name]
     maps, strata = set(kept), set[str]()

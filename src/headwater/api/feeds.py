@@ -50,7 +50,7 @@ class Held:
 
 @dataclass(frozen=True)
 class Seen:
-    """A version as the feed of one view sees it: the view, if it has it, and the version that defined that."""
+    """A version as the feed of one view sees it: the view, if the version has it, and the number of the version that defined it."""
 
     number: int
     what: str
@@ -62,7 +62,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class Step:
-    """A version of a view to read the changes of; `before` is None where the view was new.
+    """One version whose changes of a view are read; `before` is None where the view was new.
 
     `replaced` is what was called so until it was dropped, where that was in the versions that are asked for.
     """
@@ -131,14 +131,14 @@ def told(name: str, since: int, found: Iterator[Step], scalars: Scalars) -> list
 
 
 def _instead(name: str, since: int, rows: pa.Table, replaced: Held, scalars: Scalars) -> pa.Table:
-    """The rows of a view that is new, and those of the one that had its name taken back."""
+    """The change from a dropped view to a new one of its name: the new rows, and the old rows taken back."""
     if replaced.view.parts or view_rows.row_schema(replaced.view) != rows.schema:
         raise defined_anew(name, since, "other columns")
     return consolidated(pa.concat_tables([rows, replaced.rows(scalars, -1)]))
 
 
 def defined_anew(name: str, since: int, what: str) -> QueryError:
-    """What is said where the difference of two views of one name cannot be told."""
+    """The error where two views had one name, one after the other, and their rows cannot be subtracted."""
     return QueryError(
         f"`{name}` was defined anew with {what} since version {since}",
         hint="ask for the changes since then, or until then",
@@ -221,7 +221,7 @@ def as_cdc(table: pa.Table, times: Mapping[int, datetime], key: Sequence[str] | 
 
 
 def _paired(keys: pa.Table, came: Any, kinds: Any) -> Any:
-    """Names the rows that are updates, and gives the order in which the two of each stand together."""
+    """The kinds of changed rows, updates among them, and an order in which the two rows of an update are neighbours."""
     arrays = [column(keys, n) for n in keys.column_names]
     gone, new = np.flatnonzero(~came), np.flatnonzero(came)
     place = np.arange(len(came)) * 2

@@ -26,7 +26,7 @@ from headwater.dataflow.marks import mark
 from headwater.dataflow.queues import Cursor
 from headwater.dataflow.trial import Given, defined, note
 from headwater.engine.rings import spec_of
-from headwater.errors import InUse, NameTaken, StageChanged, StageError, UnknownName
+from headwater.errors import InUse, NameTaken, StageError, UnknownName
 from headwater.language.declared import ddl_of, declared
 from headwater.plan.program import Program
 from headwater.state.store import Commit as StoreCommit
@@ -122,39 +122,16 @@ class Flowing(Declaring):
         return known.described == stage.described() and known.marks == marks
 
     def _changed(self, known: Known, stage: Stage, marks: Mapping[str, str]) -> None:
-        """Another definition under the name of a stage: refused, or taken over with the state that there is."""
-        described = stage.described()
-        other = [n for n in described if described[n] != known.described.get(n)]
-        functions = [n for n in {**known.marks, **marks} if known.marks.get(n) != marks.get(n)]
-        if not other and not functions:
-            return
-        what = ", ".join([*other, *functions])
-        if stage.changed == "refuse":
-            raise StageChanged(
-                f"the stage `{stage.name}` was defined with another {what}",
-                hint='changed="keep" goes on with the state that it has; or drop it, and define it again',
-            )
-        if stage.changed == "replay":
-            raise StageError(
-                f'the stage `{stage.name}` has changed="replay", which is not there yet',
-                hint='changed="keep" goes on with the state that it has; or drop it, and define it again',
-            )
-        if other:
-            raise StageChanged(
-                f"the stage `{stage.name}` was defined with another {', '.join(other)}",
-                hint="only functions may change while state is kept: drop it, and define it again",
-            )
-        graph = self.graph
-        after = replace(
-            graph, stages={**graph.stages, known.name: replace(known, marks=dict(marks))}
-        )
-        with self._commit(f"stage {stage.name}") as commit:
-            self._set_graph(commit, after, graph)
-        self._became(after)
+        """Another definition under the name of a stage (`redefining`)."""
+        raise NotImplementedError
 
-    def _define_stage(self, stage: Stage, marks: Mapping[str, str]) -> None:
+    def _define_stage(
+        self, stage: Stage, marks: Mapping[str, str], again: Known | None = None
+    ) -> None:
+        """Defines a stage; `again` is what it was, where it begins anew in its place."""
         graph = self.graph
-        self._check_outputs(stage, graph)
+        if again is None:
+            self._check_outputs(stage, graph)
         new = [
             self._flow_source(n, ddl_of(row), stage.name, stage.retain is not False)
             for n, row in stage.outputs.items()
@@ -163,18 +140,33 @@ class Flowing(Declaring):
         if stage.on_error == "set aside":
             new.append(self._flow_source(f"{stage.name}_failed", ASIDE, stage.name, True))
         catalog, program = self._with_sources(new)
-        place = 1 + max((s.place for s in graph.stages.values()), default=0)
+        place = (
+            again.place if again else 1 + max((s.place for s in graph.stages.values()), default=0)
+        )
         known = Known(stage.name, place, stage.described(), dict(marks), stage.retain)
         after = replace(graph, stages={**graph.stages, stage.name: known})
-        for n in stage.outputs:
+        for n in stage.outputs if again is None else ():
             before = graph.flows.get(n)
             retained = stage.retain if before is None else before.retained
             after = after.with_flow(FlowFact(n, stage.name, before is not None, retained))
         if stage.on_error == "set aside":
             after = after.with_flow(FlowFact(f"{stage.name}_failed", stage.name, True, True))
-        after = after.with_node(stage.name, small=stage.runnable.small)
+        after = after.with_node(
+            stage.name,
+            small=stage.runnable.small,
+            clock=None,
+            swept=None,
+            replays=again is not None,
+        )
+        after = replace(
+            after, cursors={k: c for k, c in after.cursors.items() if k[0] != stage.name}
+        )
         with self._commit(f"stage {stage.name}", (catalog, program)) as commit:
             self._create_sources(commit, new)
+            if again is not None:
+                for m in commit.base.maps:
+                    if maps.is_of_stage(m, stage.name):
+                        commit.drop(m)
             for spec in maps.specs_of(stage):
                 commit.create(spec)
             working = self._working(commit, program)
@@ -203,6 +195,9 @@ class Flowing(Declaring):
                 cursor = Cursor(cut=Cut(small=i.framing.small if i.framing else None))
                 if refs:
                     commit.add(f"q:{stage.name}.{i.name}", refs)
+                if (
+                    refs or again is not None
+                ):  # a replay takes back what it has sent, though there is nothing now
                     cursor = cursor.sent(commit.version)
                 after = after.with_cursor(stage.name, i.name, cursor)
             self._set_graph(commit, after, graph)

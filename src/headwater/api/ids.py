@@ -20,7 +20,7 @@ Id: TypeAlias = str | tuple[str, int]
 
 
 def checked_id(given: Any) -> Id | None:
-    """An id as it should be."""
+    """An id, checked: text, or an application and a number."""
     if given is None or isinstance(given, str):
         return given
     if isinstance(given, (tuple, list)) and len(given) == 2:
@@ -34,7 +34,7 @@ def checked_id(given: Any) -> Id | None:
 
 
 def applied(facts: Mapping[str, Any], id: Id) -> Mapping[str, Any] | None:
-    """What is known of a change that was applied before; its `version` and `rows`."""
+    """The `version` and `rows` of a change that was applied before under an id; None if there is none."""
     if isinstance(id, str):
         found: Mapping[str, Any] | None = facts.get(TEXT + id)
         return found
@@ -43,7 +43,7 @@ def applied(facts: Mapping[str, Any], id: Id) -> Mapping[str, Any] | None:
 
 
 def noted(id: Id, version: int, rows: Mapping[str, int]) -> tuple[str, dict[str, Any]]:
-    """The fact that a change is applied."""
+    """The fact that stores that a change was applied: its name and its value."""
     fact: dict[str, Any] = {"version": version, "rows": dict(rows)}
     if isinstance(id, str):
         return TEXT + id, fact
@@ -51,7 +51,7 @@ def noted(id: Id, version: int, rows: Mapping[str, int]) -> tuple[str, dict[str,
 
 
 def as_note(id: Id) -> Any:
-    """An id as it stands in the note of a version."""
+    """An id as the note of a version has it."""
     return id if isinstance(id, str) else list(id)
 
 
@@ -77,7 +77,7 @@ class TextIds:
         return out
 
     def committed(self, gone: list[str], new: tuple[int, str] | None) -> None:
-        """Some are forgotten, and one is new."""
+        """Notes a commit: which ids it forgot, and which one it added."""
         for _ in gone:
             self.known.popleft()
         if new is not None:

@@ -165,7 +165,7 @@ def source_view(source: SourceDef) -> View:
     if not source.nested:
         return View(source.name, source.row, "source", Stored(m))
     parts = tuple(
-        Part(p.path, source.maps[p.name], p.row.fields, p.owner, p.shape, p.element, p.above)
+        Part(p.path, source.maps[p.name], p.row.fields, p.label, p.shape, p.element, p.owner)
         for p in source.parts
     )
     return View(source.name, source.row, "source", Nested(parts))

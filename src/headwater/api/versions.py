@@ -64,7 +64,7 @@ ASKED = "(the query)"
 
 @dataclass(frozen=True)
 class Defined:
-    """What a handle knows of its database: a version, its sources and views, and their program; one is nothing without the others."""
+    """What a handle knows of its database: a version, with the catalog and the program of that version."""
 
     version: int
     catalog: Catalog
@@ -101,7 +101,7 @@ class Readable:
 
     @property
     def stale(self) -> bool:
-        """Whether it has other maps than its views are kept in now."""
+        """Whether its maps are not those that its program reads, so that only `rebuild` may write."""
         return self._defined.stale
 
     def _unknown(self, name: str) -> UnknownName:
@@ -109,7 +109,7 @@ class Readable:
         return UnknownName(f"there is no source or view `{name}`", hint=f"there are: {known}")
 
     def _at(self, version: int | None) -> tuple[Snapshot, Defined]:
-        """A version to read, with its own catalog and program; all of it from one look at what the handle knows."""
+        """A version to read, with its own catalog and program; the handle is looked at once, as another thread may change it."""
         known = self._defined
         snapshot = self._snapshot(known.version if version is None else version)
         if snapshot.number == known.version:
@@ -204,7 +204,7 @@ class Readable:
         snapshot, at = self._at(version)
         view = self._nested_at(at, name, snapshot.number)
         columns = nested_rows.key_of(view)
-        if any("#" in n for n, _ in columns):  # a label
+        if not nested_rows.has_plain_key(view):
             raise QueryError(
                 f"the first column of `{name}` is an array", hint="define the view with key=[...]"
             )
@@ -333,11 +333,11 @@ class Readable:
 
     @property
     def identity(self) -> str:
-        """What tells this database from others; it stays the same in a copy that was put back."""
+        """The id of this database, which is drawn once; a backup that is restored has the same."""
         return str(self.store.at(self.version).facts.get(DATABASE, ""))
 
     def mark_of(self, version: int) -> str | None:
-        """What tells a version from one of the same number in another history; None if it is not there."""
+        """The id of a version. After a backup was restored, another version may have the same number. None if it is gone."""
         try:
             return self.store.at(version).version.mark
         except VersionGone:
@@ -346,7 +346,7 @@ class Readable:
     # --- copies --------------------------------------------------------------------------------------------------------
 
     def whole_table(self, name: str, version: int | None = None) -> pa.Table:
-        """All rows of a view in the form of its changes, as though they had come with the version."""
+        """All rows of a view in the form of changes, as if the version had inserted them."""
         snapshot, at = self._at(version)
         view = self._view_at(at, name, snapshot.number)
         if view.parts:

@@ -98,7 +98,7 @@ class Writable(Readable):
         )
 
     def _keep_as(self, kept: Keep | None) -> None:
-        """How much of the past is kept is a fact of the database; who opens it can only say so the first time."""
+        """Takes how much of the past the database keeps. Who opens one that says so already must ask for the same."""
         if kept is None:
             self.store.keep = replace(self.store.keep, **self._asked)
             return
@@ -111,7 +111,7 @@ class Writable(Readable):
         self.store.keep, self._asked = kept, {}
 
     def refresh(self) -> int:
-        """Takes the newest version, which it gives; a handle that only reads stays at the one it has seen until then."""
+        """Moves the handle to the newest version, and gives its number. A handle that only reads moves by this alone."""
         with self._locked(), self._telling("reading"):
             if self._writer is None or self._process != os.getpid() or self._doubt:
                 version = self.store.at().version
@@ -155,7 +155,7 @@ class Writable(Readable):
         return self._writer
 
     def _same_process(self) -> None:
-        """A lease belongs to the process that took it; a child that was forked has a copy of the handle only."""
+        """Raises in a forked child of the process that holds the lease."""
         if self._process == os.getpid():
             return
         if self._writer is not None:
@@ -166,7 +166,7 @@ class Writable(Readable):
         self._process = os.getpid()
 
     def _locked(self) -> Any:
-        """The lock of all who write; a child that was forked may have got it locked, and makes its own."""
+        """The lock of all writing threads. A forked child makes its own, as its copy may be locked for ever."""
         if self._lock_of != os.getpid():
             self._lock, self._lock_of = threading.RLock(), os.getpid()
         return self._lock
@@ -202,7 +202,10 @@ class Writable(Readable):
         becomes: tuple[Catalog, Program] | None = None,
         **more: Any,
     ) -> Iterator[StoreCommit]:
-        """A commit by what is known now, and what is known after it: another catalog and program, where it makes them."""
+        """A commit on top of the version that the handle knows; afterwards it knows the new one.
+
+        `becomes` is the catalog and program of the new version, where they are others.
+        """
         planned, writer = self._defined, self._writer
         assert writer is not None, "who commits has called _writing"
         with self._telling("writing"):
@@ -234,7 +237,7 @@ class Writable(Readable):
         self._defined = Defined(made.number, catalog, program, stale)
 
     def _set_first_facts(self, commit: StoreCommit) -> None:
-        """What every database has from its first commit on."""
+        """Sets the facts that every database has from its first commit on."""
         known = commit.base.facts
         if SETTINGS not in known:
             settings = self.session.settings()
@@ -252,14 +255,14 @@ class Writable(Readable):
         return Working(program.maps, refs, commit.runs, generation, rows=rows, specs=self._specs)
 
     def _add(self, commit: StoreCommit, working: Working) -> int:
-        """Everything that was made, to be committed; how many bytes it has."""
+        """Writes all new entries and adds their runs to a commit. Gives the bytes written."""
         made = self._written(working)
         for name, refs in made.items():
             commit.add(name, refs)
         return sum(r.size for refs in made.values() for r in refs)
 
     def _written(self, working: Working) -> dict[str, list[RunRef]]:
-        """Everything that was made, in files; the runs by map."""
+        """Writes all new entries; gives the runs by map."""
         with self._telling("writing"):
             return working.written(self.files)
 
@@ -287,7 +290,7 @@ class Writable(Readable):
 
     @contextlib.contextmanager
     def _telling(self, doing: str) -> Iterator[None]:
-        """What goes wrong inside, in our words; nothing is committed."""
+        """Turns errors of Spark, of the disk and of numbers into errors of Headwater that say what happened to the data."""
         try:
             with telling("applying a change"):
                 yield
@@ -324,7 +327,7 @@ def _kept_as(fact: dict[str, Any] | None) -> Keep | None:
 
 
 def asked_to_keep(asked: dict[str, Any]) -> dict[str, Any]:
-    """What was said of how much to keep, checked."""
+    """The amounts that a user gave to `keep`, checked; those that were left out are not in it."""
     given = {n: v for n, v in asked.items() if v is not None}
     for name, value in given.items():
         if not _is_amount(value, name == "versions"):

@@ -137,6 +137,8 @@ def times_type(a: RingType, b: RingType) -> RingType | None:
     """The type of a · b: numbers promote, numbers scale products and maps, maps pair their keys."""
     if _rank(b) > _rank(a):
         a, b = b, a
+    if b == INT:  # which every ring is scaled by
+        return a
     match a:
         case FunType(argument, result):
             inner = None if isinstance(b, (FunType, MapType)) else times_type(result, b)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
+from operator import is_
 from typing import Any, TypeAlias, dataclass_transform
 
 from headwater.calculus.types import KeyType, RingType, Type
@@ -19,9 +20,10 @@ class Node:
     """Structural equality with a hash taken at construction."""
 
     _hash: int
+    _names: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        values = tuple(getattr(self, f.name) for f in fields(self))  # type: ignore[arg-type]
+        values = tuple([getattr(self, n) for n in self._names])
         object.__setattr__(self, "_hash", hash((type(self).__name__, values)))
         object.__setattr__(self, "_values", values)
 
@@ -43,7 +45,9 @@ class Node:
 
 @dataclass_transform(frozen_default=True, eq_default=False)
 def node(cls: type[Any]) -> type[Any]:
-    return dataclass(frozen=True, eq=False, repr=False)(cls)
+    made = dataclass(frozen=True, eq=False, repr=False)(cls)
+    made._names = tuple(f.name for f in fields(made))
+    return made
 
 
 # --- leaves, records, scalars ------------------------------------------------------------------
@@ -322,7 +326,17 @@ NODES: tuple[type[Any], ...] = Term.__args__
 
 def children(term: Term) -> tuple[Term, ...]:
     """The sub-terms, in reading order; binders are not sub-terms."""
+    known: tuple[Term, ...] | None = getattr(term, "_children", None)
+    if known is None:
+        known = _children(term)
+        object.__setattr__(term, "_children", known)
+    return known
+
+
+def _children(term: Term) -> tuple[Term, ...]:
     match term:
+        case Var() | Const() | Rel() | Num():  # most nodes are leaves
+            return ()
         case Record(parts):
             return tuple(t for _, t in parts)
         case Field(inner, _) | Neg(inner) | Sum(inner) | Not(inner) | Box(inner):
@@ -363,7 +377,7 @@ def binders(term: Term) -> tuple[Var, ...]:
 def rebuild(term: Term, new: tuple[Term, ...]) -> Term:
     """The node with other children; the same object if they are the same objects."""
     old = children(term)
-    if len(old) == len(new) and all(a is b for a, b in zip(old, new, strict=True)):
+    if len(old) == len(new) and all(map(is_, old, new)):
         return term
     match term:
         case Record(parts):
@@ -450,7 +464,11 @@ def relations(term: Term) -> frozenset[Rel]:
 
 def variables(term: Term) -> frozenset[Var]:
     """The unbound variables of a term."""
-    return frozenset(x for x in free(term) if isinstance(x, Var))
+    known: frozenset[Var] | None = getattr(term, "_variables", None)
+    if known is None:
+        known = frozenset([x for x in free(term) if isinstance(x, Var)])
+        object.__setattr__(term, "_variables", known)
+    return known
 
 
 def size(term: Term) -> int:

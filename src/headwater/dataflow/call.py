@@ -43,6 +43,8 @@ class Context:
     arrangement: Callable[[MapSpec], Arrangement]
     number: int
     clock: Any = None
+    swept: Any = None
+    """The clock when state that had expired was last taken away."""
     frames: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     look_up: Callable[[str, list[pa.Array], int], list[list[Any]]] | None = None
     """The rows of a look-up for each of some keys, which are given by column."""
@@ -62,6 +64,7 @@ class Made:
     entries: dict[str, list[tuple[MapSpec, pa.Table]]]
     points: dict[str, Any]
     clock: Any = None
+    swept: Any = None
     aside: list[tuple[str, str, str, str]] = field(default_factory=list)
     """Rows of calls that failed, where they are set aside: the input, the key, the row, the error."""
 
@@ -94,7 +97,7 @@ class Call:
 
     def __init__(self, stage: Stage, context: Context):
         self.stage, self.context = stage, context
-        self.made = Made({}, {}, {}, context.clock)
+        self.made = Made({}, {}, {}, context.clock, context.swept)
         self.values: dict[str, list[tuple[Any, ...]]] = {o: [] for o in stage.outputs}
         self.weights: dict[str, list[int]] = {o: [] for o in stage.outputs}
         self.of: dict[str, list[int]] = {o: [] for o in stage.outputs}

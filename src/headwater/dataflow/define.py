@@ -408,7 +408,7 @@ class _Check:
         row = self.ddl("state", given.ddl)
         names = tuple(n for n, _ in row.fields)
         reserved = RESERVED | (WORDS if not name else {"clear"})
-        taken = [n for n in names if n in reserved]
+        taken = [n for n in names if n in reserved or n.startswith("_")]
         if taken:
             raise self.wrong(f"calls a column of its state `{taken[0]}`", "take another name")
         if isinstance(given, words.Bag):

@@ -24,7 +24,8 @@ def follower(
         return None
     (name,) = readers
     after = bound.get(name)
-    if after is None or name in held or name == stage.name or graph.nodes[name].paused:
+    node = graph.nodes[name]
+    if after is None or name in held or name == stage.name or node.paused or node.replays:
         return None
     if len(after.inputs) > 1 or not (stage.row_wise or after.row_wise):
         return None

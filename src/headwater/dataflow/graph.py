@@ -21,6 +21,8 @@ from headwater.dataflow.queues import Cursor
 from headwater.dataflow.rows import as_data, of_data
 from headwater.dataflow.schedule import Schedule
 
+KEPT_AS_DATA = ("small", "clock", "swept")
+"""What of a node is any value."""
 STAGE, FLOW, CURSOR, NODE, SCHEDULE = "stage:", "flow:", "cursor:", "node:", "schedule"
 
 
@@ -70,12 +72,14 @@ class NodeFact:
     epochs: int = 0
     small: Any = None
     clock: Any = None
-    held: str = ""
-    """Why it is held; empty if it is not."""
+    swept: Any = None
+    """The clock when state that had expired was last taken away."""
     rows: int = 0
     """Rows that it has read so far."""
     seconds: float = 0.0
     paused: bool = False
+    replays: bool = False
+    """Whether its next epoch takes back everything that it has sent."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +108,8 @@ class Graph:
                 cursors[stage, name] = Cursor.of(value)
             elif key.startswith(NODE):
                 node = dict(value)
-                node["small"], node["clock"] = of_data(node["small"]), of_data(node["clock"])
+                for part in KEPT_AS_DATA:
+                    node[part] = of_data(node[part])
                 nodes[key.removeprefix(NODE)] = NodeFact(**node)
         ordered = dict(sorted(stages.items(), key=lambda s: s[1].place))
         return Graph(ordered, flows, cursors, nodes, Schedule.of(facts.get(SCHEDULE)))
@@ -123,7 +128,8 @@ class Graph:
         for name, node in self.nodes.items():
             if before.nodes.get(name) != node:
                 data = dict(vars(node))
-                data["small"], data["clock"] = as_data(node.small), as_data(node.clock)
+                for part in KEPT_AS_DATA:
+                    data[part] = as_data(data[part])
                 yield NODE + name, data
         if self.schedule != before.schedule:
             yield SCHEDULE, self.schedule.as_data()

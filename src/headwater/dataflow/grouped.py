@@ -13,12 +13,13 @@ from headwater.dataflow.call import Made
 from headwater.dataflow.calling import Failed
 from headwater.dataflow.define import Part, arrow_schema
 from headwater.dataflow.groups import Groups, Keyed
-from headwater.dataflow.keeping import Held, State, Writes, one_record
+from headwater.dataflow.keeping import Held, State, Writes, closed, one_record
 from headwater.dataflow.maps import COUNT, WRITTEN, entries, keyed
 from headwater.dataflow.rows import frozen, rows_of, values_of
 from headwater.errors import StageError, StateConflict
 from headwater.state.arrangement import INDEX
 from headwater.state.hashing import hash_keys
+from headwater.state.keys import Bools
 from headwater.state.positions import from_position
 from headwater.state.run import LEAST, MOST, MapSpec, column
 
@@ -29,6 +30,7 @@ class Grouped(Keyed):
     def run(self, tables: Mapping[str, pa.Table]) -> Made:
         s = self.stage
         self._tick(tables)
+        self._sweep()
         due = self._due()
         more = [due] if due is not None else []
         if s.groups == "all":
@@ -55,7 +57,7 @@ class Grouped(Keyed):
                 if "state" in s.takes:
                     by_name["state"] = given
                 well = self.call(groups, g, args, by_name)
-                wrote.append(state.close() if well else Writes({n: Held() for n in held}))
+                wrote.append(closed(state) if well else Writes({n: Held() for n in held}))
             else:
                 self.call(groups, g, args, by_name)
         self.tables(self.where(groups))
@@ -148,6 +150,7 @@ class Grouped(Keyed):
         for p in self.stage.state:
             spec = maps.state_spec(self.stage, p)
             for table in self.context.arrangement(spec).scan(self.context.low, self.context.high):
+                table = table.filter(pa.array(self._fresh(p, table)))
                 keys = [column(table, n) for n in spec.lookup]
                 if keys or table.num_rows:
                     out.append(keys)
@@ -171,10 +174,10 @@ class Grouped(Keyed):
             found = at.lookup(keyed(spec, groups.arrays, groups.count))
             index = np.asarray(column(found, INDEX)).tolist()
         out: list[dict[Any, Any]] = [{} for _ in range(groups.count)]
-        if p.expires is not None and self.made.clock is not None:
-            fresh = [self.made.clock - v < p.expires for v in values_of(found.column(WRITTEN))]
-            found = found.filter(pa.array(fresh, pa.bool_()))
-            index = [g for g, f in zip(index, fresh, strict=True) if f]
+        fresh = self._fresh(p, found)
+        if not fresh.all():
+            found = found.filter(pa.array(fresh))
+            index = [g for g, f in zip(index, fresh.tolist(), strict=True) if f]
         if p.kept.kind == "bag":
             rows = map(frozen, rows_of(found, [f"k{j}" for j in range(len(p.row.fields))]))
             for g, row, n in zip(index, rows, values_of(found.column(COUNT)), strict=True):
@@ -189,6 +192,42 @@ class Grouped(Keyed):
         for g, key, value in zip(index, map(frozen, rows_of(found, names)), values, strict=True):
             out[g][key] = value
         return out
+
+    def _fresh(self, p: Part, table: pa.Table) -> Bools:
+        """Which entries have not expired; one that was written before the clock began has not."""
+        clock = self.made.clock
+        if p.expires is None or clock is None:
+            return np.ones(table.num_rows, np.bool_)
+        written = values_of(table.column(WRITTEN))
+        return np.array([v is None or clock - v < p.expires for v in written], np.bool_)
+
+    def _sweep(self) -> None:
+        """Entries that have expired are taken away, all of them, once in the time that they are kept for."""
+        clock, since = self.made.clock, self.context.swept
+        for p in self.stage.state:
+            if (
+                p.expires is None
+                or clock is None
+                or (since is not None and clock - since < p.expires)
+            ):
+                continue
+            self.made.swept = clock
+            spec = maps.state_spec(self.stage, p)
+            if since is None:
+                self._begin(p, spec)
+                continue
+            for table in self.context.arrangement(spec).scan(self.context.low, self.context.high):
+                gone = table.filter(pa.array(~self._fresh(p, table)))
+                there = pa.array(np.zeros(gone.num_rows, np.int64))
+                place = gone.schema.get_field_index(COUNT)
+                self.made.add(spec, gone.set_column(place, COUNT, there))
+
+    def _begin(self, p: Part, spec: MapSpec) -> None:
+        """Entries that were written before there was a time begin with the first."""
+        for table in self.context.arrangement(spec).scan(self.context.low, self.context.high):
+            some = table.filter(column(table, WRITTEN).is_null())
+            at = pa.array([self.made.clock] * some.num_rows, maps.clock_type(self.stage))
+            self.made.add(spec, some.set_column(some.schema.get_field_index(WRITTEN), WRITTEN, at))
 
     def _named_entries(self, groups: Groups, p: Part) -> pa.Table:
         """The entries that rows of groups name: the columns of the group and of the entry, and `_i`."""

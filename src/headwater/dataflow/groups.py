@@ -75,6 +75,8 @@ class Keyed(Call):
             to_all = routed[i.name][2]
             if to_all is not None and to_all.num_rows:
                 self._put_all(out, i, to_all)
+            if i.combine is not None:
+                self._combine(out, i, row_class((*i.columns, WEIGHT) if i.changes else i.columns))
         return out
 
     def _mine(self, whole: list[pa.Array], which: Ints, first: Ints) -> tuple[Ints, Ints]:
@@ -153,9 +155,6 @@ class Keyed(Call):
                 counts = np.bincount(which, weights, minlength=out.count).astype(np.int64)
         out.rows[i.name] = rows
         out.starts[i.name] = np.concatenate(([0], np.cumsum(counts))).tolist()
-        if i.combine is not None:
-            made = row_class((*i.columns, WEIGHT) if i.changes else i.columns)
-            self._combine(out, i, made)
 
     def _combine(self, out: Groups, i: Input, made: type[Row]) -> None:
         rows: list[Any] = []

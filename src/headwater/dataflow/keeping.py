@@ -231,6 +231,10 @@ def _refuse_blind(held: Held) -> None:
         )
 
 
+class _Owing(StageError, TypeError):
+    """A bag without a length; a TypeError, so that `list` and `sorted`, who ask for one first, go through it all the same."""
+
+
 class BagHandle(_Part):
     """A bag of rows: `add` takes rows of any shape that has the bag's columns; going through it gives each row with `_w`."""
 
@@ -293,7 +297,16 @@ class BagHandle(_Part):
         return iter([made((*r, counts[r])) for r in ordered])
 
     def __len__(self) -> int:
-        return sum(self._counts().values())
+        count = sum(self._counts().values())
+        if count < 0:
+            raise _Owing(
+                f"more rows were taken from the state than it had: it has {count}",
+                hint="go through it: each row has its `_w`, which may be negative",
+            )
+        return count
+
+    def __bool__(self) -> bool:
+        return bool(self._counts())
 
     def nth(self, place: int) -> Row:
         """The row at a place, counted from 0 and as often as each is there."""
@@ -551,6 +564,11 @@ class OneRecord:
         new = None if self._values is None else tuple(self._values)
         out.own = {"": Held({}, {(): new} if self._new else {})}
         return out
+
+
+def closed(state: Any) -> Writes:
+    """What was written to a state, which takes no more; a column may be called `close`, too."""
+    return OneRecord.close(state) if isinstance(state, OneRecord) else state.close()
 
 
 @lru_cache(maxsize=256)

@@ -37,6 +37,12 @@ def is_of_graph(name: str) -> bool:
     return ":" in name
 
 
+def is_of_stage(name: str, stage: str) -> bool:
+    """Whether a map is one that a stage alone has: its queues and its state, and no index."""
+    letter, _, rest = name.partition(":")
+    return bool(rest) and letter != "l" and rest.partition(".")[0] == stage
+
+
 def numbered(stem: str, types: Iterable[KeyType]) -> Columns:
     """Columns named by their places."""
     return tuple((f"{stem}{i}", arrow_type(t)) for i, t in enumerate(types))

@@ -162,8 +162,11 @@ class Inbox:
         return consolidated(table), keys
 
     def rows_waiting(self, count: int) -> int:
-        """About how many rows the first increments have."""
-        return sum(r.rows for r in self._refs(self.cursor.first, self.cursor.first + count))
+        """About how many rows the first increments, or frames, have."""
+        if self.input.framing is not None:
+            frames = self.cursor.cut.frames[:count]
+            return sum(b - a for f in frames for _, a, b in f.rows)
+        return sum(r.rows for r in self.refs(count))
 
     def refs(self, count: int) -> list[RunRef]:
         """The runs of the first increments."""

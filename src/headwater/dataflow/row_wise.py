@@ -34,7 +34,7 @@ class RowWise(Call):
         if self.stage.remember:
             self._remembered(table, rows)
         else:
-            self._all(rows, weights_of(table), self._named(table, list(range(len(rows)))))
+            self._all(rows, weights_of(table), self._named(table, rows, list(range(len(rows)))))
         self.tables(lambda i: Failed(ValueError(), None, rows[i]))
         return self.made
 
@@ -78,7 +78,9 @@ class RowWise(Call):
         self.of[one] = list(range(len(results)))
         return True
 
-    def _named(self, table: pa.Table, these: list[int]) -> Callable[[int], dict[str, Any]]:
+    def _named(
+        self, table: pa.Table, rows: list[Any], these: list[int]
+    ) -> Callable[[int], dict[str, Any]]:
         """What calls are given by name: look-ups of some rows, all at once."""
         s, found = self.stage, dict[str, list[list[Any]]]()
         for name, look in s.lookups.items():
@@ -90,9 +92,9 @@ class RowWise(Call):
         places = {r: i for i, r in enumerate(these)}
 
         def named(row: int) -> dict[str, Any]:
-            out: dict[str, Any] = {n: rows[places[row]] for n, rows in found.items()}
+            out: dict[str, Any] = {n: some[places[row]] for n, some in found.items()}
             if "epoch" in s.takes:
-                out["epoch"] = self.epoch(row)
+                out["epoch"] = self.epoch(rows[row])
             return out
 
         return named if found or "epoch" in s.takes else nothing_named
@@ -113,7 +115,7 @@ class RowWise(Call):
             for o in range(len(s.outputs))
         ]
         weights = weights_of(table)
-        named = self._named(table, [i for i in range(len(rows)) if i not in had])
+        named = self._named(table, rows, [i for i in range(len(rows)) if i not in had])
         counts: list[int] = []
         gave: list[list[Any]] = [[] for _ in s.outputs]
         for i, (row, n) in enumerate(zip(rows, weights, strict=True)):

@@ -146,6 +146,7 @@ def run(
         {
             "number": context.number,
             "clock": context.clock,
+            "swept": context.swept,
             "frames": frames,
             "zone": context.zone,
         },

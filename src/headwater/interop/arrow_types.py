@@ -6,22 +6,9 @@ import pyarrow as pa
 
 from headwater.calculus.types import Base, Boxed, KeyType, ListType, MapType, RecordType
 from headwater.errors import NotIncremental
+from headwater.interop.scalar_types import SCALAR_TYPES
 
-_ARROW = {
-    "boolean": pa.bool_(),
-    "tinyint": pa.int8(),
-    "smallint": pa.int16(),
-    "int": pa.int32(),
-    "bigint": pa.int64(),
-    "float": pa.float32(),
-    "double": pa.float64(),
-    "string": pa.large_string(),
-    "binary": pa.large_binary(),
-    "date": pa.date32(),
-    "timestamp": pa.timestamp("us", tz="UTC"),
-    "timestamp_ntz": pa.timestamp("us"),
-    "void": pa.null(),
-}
+_ARROW = {s.key.name: s.arrow for s in SCALAR_TYPES}
 
 
 def arrow_type(t: KeyType) -> pa.DataType:
@@ -39,3 +26,12 @@ def arrow_type(t: KeyType) -> pa.DataType:
             return pa.large_list(arrow_type(element))
         case _:
             raise NotIncremental("EXPRESSION", f"Arrow has no type for {t}")
+
+
+def with_small_offsets(t: pa.DataType) -> pa.DataType:
+    """A type as Spark reads it, with offsets of 32 bits throughout."""
+    if pa.types.is_large_list(t) or pa.types.is_list(t):
+        return pa.list_(with_small_offsets(t.value_type))
+    if pa.types.is_struct(t):
+        return pa.struct([(f.name, with_small_offsets(f.type)) for f in t])
+    return {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}.get(t, t)

@@ -6,22 +6,10 @@ from pyspark.sql import types as st
 
 from headwater.calculus import types as ty
 from headwater.calculus.types import KeyType, ListType, RecordType
+from headwater.interop.scalar_types import SCALAR_TYPES
 
 _SCALARS: dict[type[st.DataType], KeyType] = {
-    st.BooleanType: ty.BOOLEAN,
-    st.ByteType: ty.TINYINT,
-    st.ShortType: ty.SMALLINT,
-    st.IntegerType: ty.INTEGER,
-    st.LongType: ty.BIGINT,
-    st.FloatType: ty.FLOAT,
-    st.DoubleType: ty.DOUBLE,
-    st.CharType: ty.STRING,
-    st.VarcharType: ty.STRING,
-    st.BinaryType: ty.BINARY,
-    st.DateType: ty.DATE,
-    st.TimestampType: ty.TIMESTAMP,
-    st.TimestampNTZType: ty.TIMESTAMP_NTZ,
-    st.NullType: ty.VOID,
+    getattr(st, name): s.key for s in SCALAR_TYPES for name in s.spark
 }
 
 

@@ -15,11 +15,12 @@ import pyarrow.compute as pc
 
 from headwater.engine.here.answers import consolidated
 from headwater.engine.here.statements import fields_of
+from headwater.engine.probing import entries_at
 from headwater.engine.working import Working
 from headwater.errors import KeyConflict
 from headwater.plan.program import WEIGHT, Map
 from headwater.state.arrangement import INDEX
-from headwater.state.hashing import hash_keys, places
+from headwater.state.hashing import places
 from headwater.state.run import column
 
 SHOWN = 3
@@ -45,7 +46,8 @@ def check_keys(
     gone = change.filter(pc.less(column(change, WEIGHT), 0))
     if gone.num_rows:
         _add(weights, labels, gone, key)
-    there = _found(kept, labels, working)
+    # The map is looked up by its key: columns in the order of the key.
+    there = entries_at(working.before(kept.name), labels)
     np.add.at(weights, np.asarray(column(there, INDEX)), np.asarray(column(there, "r0")))
     if weights.max() > 1:
         at = int(weights.argmax())
@@ -67,19 +69,6 @@ def _add(
     place = places([column(labels, n) for n in key], [column(rows, n) for n in key])
     known = place >= 0
     np.add.at(weights, place[known], np.asarray(column(rows, WEIGHT))[known])
-
-
-def _found(kept: Map, labels: pa.Table, working: Working) -> pa.Table:
-    """The entries with some keys that were there before the change."""
-    arrangement = working.before(kept.name)
-    spec = arrangement.spec
-    # The map is looked up by its key: columns in the order of the key.
-    probes = [
-        column(labels, n).cast(spec.schema.field(k).type)
-        for n, k in zip(labels.column_names, spec.lookup, strict=True)
-    ]
-    h = pa.array(hash_keys(probes, labels.num_rows))
-    return arrangement.lookup(pa.table([h, *probes], ["_h", *spec.lookup]))
 
 
 def _twice(name: str, label: pa.Table, count: int, before: pa.Table, came: pa.Table) -> KeyConflict:

@@ -19,14 +19,15 @@ import pyarrow.compute as pc
 
 from headwater.calculus.shapes import Bags, Row
 from headwater.engine.change import Change, read_file, write_file
-from headwater.engine.here.answers import consolidated
+from headwater.engine.here.answers import different_rows
+from headwater.engine.probing import entries_at
 from headwater.engine.working import Working
 from headwater.errors import BadChange, KeyConflict, MissingOwner
 from headwater.interop.arrow_types import arrow_type
 from headwater.plan.nested.sources import SourcePart
 from headwater.plan.program import WEIGHT, Map
 from headwater.state.arrangement import INDEX
-from headwater.state.hashing import hash_keys, places
+from headwater.state.hashing import places
 from headwater.state.run import column
 
 Ints = np.ndarray[tuple[int], np.dtype[np.int64]]
@@ -87,7 +88,7 @@ def _elements(part: SourcePart, above: SourcePart, table: pa.Table, lists: pa.Ar
     values = lists.flatten()
     lengths = np.asarray(pc.fill_null(pc.list_value_length(lists), 0)).astype(np.int64)
     at = pa.array(np.repeat(np.arange(len(lengths)), lengths))
-    owner = {n: column(table, k).take(at) for n, k in zip(part.owner, above.key, strict=True)}
+    owner = {n: column(table, k).take(at) for n, k in zip(part.label, above.key, strict=True)}
     if isinstance(part.shape, Row):
         if values.null_count:
             raise BadChange(
@@ -96,8 +97,8 @@ def _elements(part: SourcePart, above: SourcePart, table: pa.Table, lists: pa.Ar
             )
         inside = dict(zip((f.name for f in values.type), values.flatten(), strict=True))
     else:
-        inside = {n: values for n, _ in part.row.fields[len(part.owner) :]}
-    names = [n for n, _ in part.given.fields[len(part.owner) :]]
+        inside = {n: values for n, _ in part.row.fields[len(part.label) :]}
+    names = [n for n, _ in part.given.fields[len(part.label) :]]
     return pa.table(
         {**owner, **{n: inside[n] for n in names}, WEIGHT: column(table, WEIGHT).take(at)}
     )
@@ -124,19 +125,19 @@ class Owners:
             if part.key and part.name in self.changes
         }
         for part in self.parts:
-            if part.above is None:
+            if part.owner is None:
                 continue
             touched = []
             if part.name in self.changes:
-                touched.append(self.changes[part.name].select(list(part.owner)))
-            if part.above in gone:
-                touched.append(gone[part.above].rename_columns(list(part.owner)))
+                touched.append(self.changes[part.name].select(list(part.label)))
+            if part.owner in gone:
+                touched.append(gone[part.owner].rename_columns(list(part.label)))
             if sum(t.num_rows for t in touched):
-                self._check_bags(part, self.parts[part.above], pa.concat_tables(touched))
+                self._check_bags(part, self.parts[part.owner], pa.concat_tables(touched))
 
     def _keys_gone(self, part: SourcePart) -> pa.Table:
         """The keys that the change takes away; raises if one is there twice."""
-        labels = _different(self.changes[part.name].select(list(part.key)))
+        labels = different_rows(self.changes[part.name].select(list(part.key)))
         after = self._rows_after(part, labels)
         if len(after) and after.max() > 1:
             (row,) = labels.slice(int(after.argmax()), 1).to_pylist()
@@ -148,9 +149,9 @@ class Owners:
 
     def _check_bags(self, part: SourcePart, above: SourcePart, touched: pa.Table) -> None:
         """Raises if inner rows are left that have no owner, or one whose array is NULL."""
-        labels = _different(touched)
+        labels = different_rows(touched)
         named = labels.rename_columns(list(above.key))
-        mark = part.path.rpartition(".")[2]
+        mark = above.marks[self.parts.index(part)]
         orphans = labels.filter(pa.array(self._rows_after(above, named, mark) < 1))
         left = self._rows_after(part, orphans)
         if not len(left) or left.max() < 1:
@@ -190,25 +191,13 @@ class Owners:
     def _rows_before(self, part: SourcePart, labels: pa.Table, mark: str | None = None) -> Ints:
         m, names = self.maps[part.name], [n for n, _ in part.row.fields]
         if set(labels.column_names) == set(part.key) and part.name in self.keys:
-            m, names = self.keys[part.name], [*part.key, *part.marks]
-        arrangement = self.working.before(m.name)
-        spec = arrangement.spec
-        probes = [
-            column(labels, n).cast(spec.schema.field(k).type)
-            for n, k in zip(labels.column_names, spec.lookup, strict=True)
-        ]
-        h = pa.array(hash_keys(probes, labels.num_rows))
-        found = arrangement.lookup(pa.table([h, *probes], ["_h", *spec.lookup]))
+            m, names = self.keys[part.name], [*part.key, *part.marks.values()]
+        found = entries_at(self.working.before(m.name), labels)
         if mark is not None:
             found = found.filter(column(found, m.columns[names.index(mark)]).is_valid())
         out = np.zeros(labels.num_rows, np.int64)
         np.add.at(out, np.asarray(column(found, INDEX)), np.asarray(column(found, "r0")))
         return out
-
-
-def _different(table: pa.Table) -> pa.Table:
-    ones = pa.array(np.ones(table.num_rows, np.int64))
-    return consolidated(table.append_column(WEIGHT, ones)).select(table.column_names)
 
 
 def _shown(row: Mapping[str, Any]) -> str:

@@ -21,10 +21,10 @@ from pyspark.sql import DataFrame
 from headwater.calculus.types import KeyType, RecordType
 from headwater.engine.change import Change, read_file, schema_of, write_file
 from headwater.engine.policy import INLINE
-from headwater.engine.spark.session import Counts, quoted, telling
+from headwater.engine.spark.session import Counts, telling
 from headwater.errors import BadChange
 from headwater.interop.arrow_types import arrow_type
-from headwater.interop.spark_text import spark_type
+from headwater.interop.spark_text import column_name, spark_type
 from headwater.io.limits import Limit, check_limits
 from headwater.io.values import NOT_FITTING, WEIGHTS, converted, in_type, no_zone
 from headwater.plan.program import WEIGHT
@@ -259,10 +259,10 @@ def _frame(
                     hint="cast it first",
                 )
         cells = [
-            f"CAST({quoted(given[n.lower()].name)} AS {spark_type(t)}) AS {quoted(n)}"
+            f"CAST({column_name(given[n.lower()].name)} AS {spark_type(t)}) AS {column_name(n)}"
             for n, t in row.fields
         ]
-        extra = [quoted(given[n].name) for n in (WEIGHT, CHANGE_TYPE) if n in given]
+        extra = [column_name(given[n].name) for n in (WEIGHT, CHANGE_TYPE) if n in given]
         parts = data.selectExpr(*cells, *extra).mapInArrow(
             _stager(str(root)), "file string, content binary, rows bigint"
         )

@@ -14,6 +14,7 @@ from sqlglot import exp
 
 from headwater.calculus.types import Boxed, ListType, MapType, RecordType, Type
 from headwater.errors import ParseError
+from headwater.interop.spark_text import column_name
 from headwater.language.schema import columns, schema_tree, sql_name
 
 ELEMENT = "[]"
@@ -130,12 +131,8 @@ def ddl_of(row: RecordType, limits: Sequence[Limit] = ()) -> str:
     """A row type as DDL, with what holds of its columns."""
     known = {m.path: m for m in limits}
     return ", ".join(
-        f"{_quoted(n)} {_written(t, (n,), known)}{_suffix((n,), known)}" for n, t in row.fields
+        f"{column_name(n)} {_written(t, (n,), known)}{_suffix((n,), known)}" for n, t in row.fields
     )
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def _suffix(path: Path, known: dict[Path, Limit]) -> str:
@@ -171,7 +168,7 @@ def _field(field: Any, between: str) -> str:
         raise _refused(default)
     kept = field.metadata.get("__CHAR_VARCHAR_TYPE_STRING")
     t = kept if kept is not None else _struct_type(field.dataType)
-    return f"{_quoted(field.name)}{between}{t}{'' if field.nullable else ' NOT NULL'}"
+    return f"{column_name(field.name)}{between}{t}{'' if field.nullable else ' NOT NULL'}"
 
 
 def _struct_type(t: Any) -> str:

@@ -13,18 +13,6 @@ import sqlglot
 from sqlglot import exp
 
 from headwater.calculus.types import (
-    BIGINT,
-    BINARY,
-    BOOLEAN,
-    DATE,
-    DOUBLE,
-    FLOAT,
-    INTEGER,
-    SMALLINT,
-    STRING,
-    TIMESTAMP,
-    TIMESTAMP_NTZ,
-    TINYINT,
     Boxed,
     KeyType,
     ListType,
@@ -35,6 +23,7 @@ from headwater.calculus.types import (
     decimal,
 )
 from headwater.errors import ParseError
+from headwater.interop.scalar_types import SCALAR_TYPES
 
 Schemas = Mapping[str, MapType]
 
@@ -42,25 +31,7 @@ EXAMPLE = "write columns with Spark's types: id BIGINT, item STRING"
 
 MOST_DIGITS = 38
 _KINDS = exp.DataType.Type
-_SCALARS: dict[Any, KeyType] = {
-    _KINDS.BOOLEAN: BOOLEAN,
-    _KINDS.TINYINT: TINYINT,
-    _KINDS.SMALLINT: SMALLINT,
-    _KINDS.INT: INTEGER,
-    _KINDS.BIGINT: BIGINT,
-    _KINDS.FLOAT: FLOAT,
-    _KINDS.DOUBLE: DOUBLE,
-    _KINDS.TEXT: STRING,
-    _KINDS.VARCHAR: STRING,
-    _KINDS.CHAR: STRING,
-    _KINDS.BINARY: BINARY,
-    _KINDS.VARBINARY: BINARY,
-    _KINDS.DATE: DATE,
-    _KINDS.TIMESTAMP: TIMESTAMP,
-    _KINDS.TIMESTAMPTZ: TIMESTAMP,
-    _KINDS.TIMESTAMPLTZ: TIMESTAMP,
-    _KINDS.TIMESTAMPNTZ: TIMESTAMP_NTZ,
-}
+_SCALARS: dict[Any, KeyType] = {_KINDS[name]: s.key for s in SCALAR_TYPES for name in s.ddl}
 
 
 def type_of_ddl(data_type: exp.DataType) -> KeyType:

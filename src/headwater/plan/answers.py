@@ -432,7 +432,11 @@ class Answering:
         weights = [f for f in (*m.factors, m.output.value) if not isinstance(f, Pred) and f != ONE]
         known = self.columns.keys()
         if len(weights) > 1 or not all(isinstance(w, (Unbox, Num)) or w in known for w in weights):
-            raise NotIncremental("ANSWER", f"`{self.body}` is not maintained yet")
+            raise NotIncremental(
+                "ANSWER",
+                f"the rows of `{self.body}` are there as often as a product says that no map holds",
+                hint="aggregate in a subquery of FROM first",
+            )
         key = m.output.key
         row_type = RecordType(tuple(key_fields(type_of(self.term))))
         row_cells = cells(key)
@@ -467,8 +471,8 @@ class Answering:
         if unread:
             raise NotIncremental(
                 "AGGREGATE",
-                f"`{term}` reads a whole bag, which is not maintained yet",
-                hint="sum, count, avg, min, max and their DISTINCT forms are",
+                f"`{term}` reads the rows of its group by none of the functions that are kept for groups",
+                hint="write sum, count, avg, min, max, their DISTINCT forms, or another aggregate of SQL",
             )
         return scalar(term, self.columns)
 

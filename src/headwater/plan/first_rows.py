@@ -21,7 +21,7 @@ from headwater.calculus.terms import (
     Sng,
     Term,
     Var,
-    subterms,
+    children,
 )
 from headwater.calculus.windows import looks_back
 from headwater.rules.monomial import Monomial, monomial
@@ -33,8 +33,13 @@ FUSE = (for_for, for_singleton, for_times, times_for, times_flatten, times_one, 
 
 
 def numbers_windows(term: Term) -> bool:
-    """Whether a comprehension reads the rows of windows somewhere."""
-    return any(isinstance(t, Answer) and t.function == "window" for t in subterms(term))
+    """Whether a comprehension reads the rows of windows somewhere; a fact of the term, noted at its nodes."""
+    known: bool | None = getattr(term, "_windows", None)
+    if known is None:
+        known = isinstance(term, Answer) and term.function == "window"
+        known = known or any([numbers_windows(c) for c in children(term)])
+        object.__setattr__(term, "_windows", known)
+    return known
 
 
 def limited(term: For) -> Term:

@@ -189,7 +189,7 @@ def links_of(filters: Iterable[Term], block: set[Var], known: set[Var]) -> dict[
     return {f: Link(*m) for f, m in found if m is not None}
 
 
-def parts_of(term: Term, block: set[Var]) -> list[Term]:
+def subterms_over(term: Term, block: set[Var]) -> list[Term]:
     """The largest sub-terms that read the block and nothing else."""
     reads = variables(term)
     if not reads & block:
@@ -197,7 +197,7 @@ def parts_of(term: Term, block: set[Var]) -> list[Term]:
     row = isinstance(term, Var) and isinstance(term.type, RecordType)
     if reads <= block and is_key(t := type_of(term)) and t != EXACTLY and not row:
         return [term]
-    return list(dict.fromkeys(p for c in children(term) for p in parts_of(c, block)))
+    return list(dict.fromkeys(p for c in children(term) for p in subterms_over(c, block)))
 
 
 def connected(atoms: Sequence[Var], filters: Iterable[Term]) -> list[list[Var]]:

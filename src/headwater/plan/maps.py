@@ -174,8 +174,8 @@ def checked(m: Monomial) -> Monomial:
         if not ring or relations(f):
             raise NotIncremental(
                 "SUBQUERY",
-                f"`{f}` is a subquery or an outer, semi or anti join, which are not maintained yet",
-                hint="write an inner join, or aggregate in a view of its own and join",
+                f"`{f}` looks for rows of other relations where it cannot be joined with them",
+                hint="write a join, or define the subquery as a view of its own and join that",
             )
     return m
 

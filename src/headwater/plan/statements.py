@@ -10,30 +10,23 @@ a single atom, so that only the inputs are arranged.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from headwater.calculus.check import type_of
 from headwater.calculus.deep import with_room
 from headwater.calculus.terms import (
     Call,
-    Pred,
     Rel,
     Term,
-    Unbox,
-    Var,
-    variables,
 )
 from headwater.calculus.types import (
-    DYADIC,
-    INT,
     RingType,
 )
 from headwater.plan.choose import Work
-from headwater.plan.failures import raises
-from headwater.plan.flow import Flow, Link, connected, links_of, parts_of, row_columns
-from headwater.plan.maps import FIRST_ORDER, block_term, checked, map_of, output_of
+from headwater.plan.flow import Flow, row_columns
+from headwater.plan.joining import Joining, Rest
+from headwater.plan.maps import FIRST_ORDER, block_term, checked, map_of
 from headwater.plan.program import (
     WEIGHT,
     Expand,
@@ -44,7 +37,6 @@ from headwater.plan.program import (
     Program,
     Relations,
     Statement,
-    Version,
 )
 from headwater.plan.together import multiplied, singles, untied
 from headwater.rules.changes import MOST_SETS, Changed, changes_of
@@ -55,7 +47,7 @@ RULES = 2
 """By which rules new views are planned. A view that was planned by earlier ones keeps to them, and so its maps:
 
     0   all unions are written out; all changes of a product at once
-    1   unions that multiply are relations (`rules.unions`); many changes of a product one by one (`rules.changes`)
+    1   unions that multiply are relations (`plan.unions`); many changes of a product one by one (`rules.changes`)
     2   equal scalar subqueries of a row are one, and their averages are known not to fail; running sums of doubles carry
         what comes before
 """
@@ -213,79 +205,26 @@ class Materializer:
 
     def _statement(self, target: Map, sign: int, of: Changed, strategy: str) -> Statement:
         """The statement of one term of a change: from the rows of its first change through look-ups of the rest."""
-        m = checked(of.monomial)
-        inner = [(v, s) for v, s in m.atoms if isinstance(s, Unbox)]
-        changed = [(v, s) for v, s in m.atoms if v in of.change]
-        rest = [v for v, s in m.atoms if v not in of.change and not isinstance(s, Unbox)]
-        sources = dict(m.atoms)
-        (driver, drives), *others = changed
-        assert isinstance(drives, Rel)
-        filters = [f.condition for f in m.factors if isinstance(f, Pred)]
-        if (
-            len(m.atoms) == 1
-        ):  # what cannot fail comes first: it may guard the others; of joins nothing fails
-            filters.sort(key=raises)
-        scale = [f for f in m.factors if not isinstance(f, Pred)]
-        key, values = output_of(m.output)
-        rings = [[*scale, *v] for v in values]
-        waiting: list[tuple[list[Var], Version]] = [([v], "change") for v, _ in others]
-        if strategy == FIRST_ORDER:
-            waiting += [([v], "new" if v in of.new else "old") for v in rest]
-        else:
-            waiting += [([v], "new") for v in rest if v in of.new]
-            old = [v for v in rest if v not in of.new]
-            waiting += [(block, "old") for block in connected(old, filters)]
-
-        flow = Flow()
-        flow.bind_row(driver)
-        weights: list[list[str]] = [[WEIGHT] for _ in rings]
+        checked(of.monomial)
+        rest, flow = Rest(of, strategy, self.program.strata), Flow()
+        flow.bind_row(rest.driver)
+        weights: list[list[str]] = [[WEIGHT] for _ in rest.rings]
         changes: list[Statement] = []
-        pending = list(dict.fromkeys(filters))
-        rows, order = _rows_joined(filters), [driver]
-        while True:
-            for f in [f for f in pending if flow.reads(f)]:
-                flow.filter(f)
-                pending.remove(f)
-            ready = next(((v, s) for v, s in inner if flow.reads(s)), None)
-            if ready is not None:
-                inner.remove(ready)
-                flow.expand(*ready)
-                order.append(ready[0])
-                continue
-            if not waiting:
-                break
-            answers = {
-                v for v, t in m.atoms if isinstance(t, Rel) and t.name in self.program.strata
-            }
-            block, version = _next(waiting, pending, flow.known, order, rows, answers)
-            waiting.remove((block, version))
-            order.extend(block)
-            inside = set(block)
-            links = links_of(pending, inside, flow.known)
-            within = [f for f in pending if variables(f) <= inside]
-            pending = [f for f in pending if f not in within and f not in links]
-            absorbed = [_absorbed(ring, inside) for ring in rings]
-            rings = [
-                [f for f in ring if f not in a] for ring, a in zip(rings, absorbed, strict=True)
-            ]
-            reading = [*pending, *key, *(f for ring in rings for f in ring), *(s for _, s in inner)]
-            needed = list(dict.fromkeys(p for t in reading for p in parts_of(t, inside)))
-            atoms = tuple((v, sources[v]) for v in block)
-            joined = self._join(
-                flow, atoms, within, list(links.values()), needed, absorbed, version
-            )
+        rest.take_ready(flow)
+        while rest.waiting:
+            joined = self._join(flow, rest.next_block(flow.known))
             changes.extend(joined.changes)
-            flow.known |= inside
             for w, a in zip(weights, joined.weights, strict=True):
                 w.append(a)
-        for ring, w in zip(rings, weights, strict=True):
+            rest.take_ready(flow)
+        for ring, w in zip(rest.rings, weights, strict=True):
             w.extend(flow.ring(ring))
-        columns = tuple(flow.column(k) for k in key)
+        columns = tuple(flow.column(k) for k in rest.key)
         read = _columns_read(flow, [*columns, *(c for w in weights for c in w)])
-        given = [(n, f"{driver.name}.{n}") for n, _ in row_columns(driver)]
+        given = [(n, f"{rest.driver.name}.{n}") for n, _ in row_columns(rest.driver)]
         return Statement(
             target,
-            drives.name,
+            rest.drives,
             tuple((n, c) for n, c in given if c in read),
             tuple(flow.steps),
             columns,
@@ -294,25 +233,17 @@ class Materializer:
             tuple(changes),
         )
 
-    def _join(
-        self,
-        flow: Flow,
-        atoms: tuple[tuple[Var, Term], ...],
-        within: list[Term],
-        links: list[Link],
-        needed: list[Term],
-        absorbed: list[list[Term]],
-        version: Version,
-    ) -> _Joined:
+    def _join(self, flow: Flow, block: Joining) -> _Joined:
         """Looks up a block in a version of it; its map is made if need be."""
+        atoms, links, version = block.atoms, block.links, block.version
         by_inner = {link.inner: link for link in reversed(links)}
         guards = [Call("is_not_null", (k.inner,)) for k in by_inner.values() if not k.null_safe]
         part = block_term(
             atoms,
-            (*within, *guards),
+            (*block.within, *guards),
             tuple(by_inner),
-            tuple(needed),
-            tuple(map(tuple, absorbed)),
+            tuple(block.needed),
+            tuple(map(tuple, block.absorbed)),
         )
         strategy = "recursive" if len(atoms) > 1 else "either"
         keys = list(part.keys)
@@ -336,7 +267,7 @@ class Materializer:
         stem = f"j{len(flow.steps)}"
         brings = []
         for term, column in part.keys.items():
-            if term in needed or len(links) > len(by_inner):
+            if term in block.needed or len(links) > len(by_inner):
                 brings.append((column, f"{stem}.{column}"))
                 flow.columns.setdefault(term, f"{stem}.{column}")
         used = dict.fromkeys(part.rings)
@@ -363,55 +294,6 @@ class Materializer:
 class _Joined:
     weights: list[str]
     changes: tuple[Statement, ...]
-
-
-def _absorbed(ring: Sequence[Term], block: set[Var]) -> list[Term]:
-    """The factors that a block's map can hold: those over it alone, unless numbers of others meet them."""
-    mine = [f for f in ring if (v := variables(f)) and v <= block]
-    others = [f for f in ring if f not in mine and isinstance(f, Unbox)]
-    if any(type_of(f) == DYADIC for f in mine):  # whole numbers multiply it, and nothing else does
-        others = [f for f in others if type_of(f) != INT]
-    if others and any(isinstance(f, Unbox) for f in mine):
-        return []
-    return mine
-
-
-def _next(
-    waiting: list[tuple[list[Var], Version]],
-    pending: list[Term],
-    known: set[Var],
-    joined: Sequence[Var],
-    rows: Mapping[Term, int],
-    answers: set[Var],
-) -> tuple[list[Var], Version]:
-    """The block to look up next: one that equalities tie to what is known, changes first.
-
-    Of several, by the column that most rows are joined by, which is likely a key and no mere attribute; then the one
-    that is tied to what was looked up last (`joined` is in that order), so that a chain of keys is followed to its end.
-    """
-
-    def rank(block: tuple[list[Var], Version]) -> tuple[bool, bool, bool, int, int]:
-        mine = set(block[0])
-        tied = [f for f in pending if variables(f) & mine]
-        whole = not mine & answers or all(variables(f) - mine <= known for f in tied)
-        links = links_of(pending, set(block[0]), known).values()
-        last = [max(joined.index(v) for v in variables(k.outer)) for k in links]
-        joins = [rows.get(k.inner, 0) for k in links]
-        return bool(links), block[1] == "change", whole, max(joins, default=0), max(last, default=0)
-
-    return max(waiting, key=rank)
-
-
-def _rows_joined(filters: Sequence[Term]) -> dict[Term, int]:
-    """Of each column that is compared: how many rows are joined by it and by those that are equal to it."""
-    groups: list[set[Term]] = []
-    for f in filters:
-        match f:
-            case Call("=" | "<=>", (a, b)):
-                met = [g for g in groups if a in g or b in g]
-                groups = [g for g in groups if g not in met] + [{a, b}.union(*met)]
-    sizes = [(g, len({v for t in g for v in variables(t)})) for g in groups]
-    return {t: n for g, n in sizes for t in g}
 
 
 def _columns_read(flow: Flow, outputs: Iterable[str]) -> set[str]:

@@ -47,7 +47,7 @@ def _apart(var: Var, body: Term, other: Term) -> tuple[Var, Term]:
     return new, substitute(body, {var: new})
 
 
-def for_for(term: Term) -> Term | None:
+def for_for(term: For) -> Term | None:
     """for x in (for y in a collect b) collect c = for y in a collect for x in b collect c."""
     match term:
         case For(x, For(y, a, b), c) if isinstance(type_of(b), MapType):
@@ -56,7 +56,7 @@ def for_for(term: Term) -> Term | None:
     return None
 
 
-def for_add(term: Term) -> Term | None:
+def for_add(term: For) -> Term | None:
     """for x in a + b collect c = (for x in a collect c) + (for x in b collect c); so for a sum as the body."""
     match term:
         case For(x, Add(terms), c):
@@ -66,7 +66,7 @@ def for_add(term: Term) -> Term | None:
     return None
 
 
-def for_neg(term: Term) -> Term | None:
+def for_neg(term: For) -> Term | None:
     """for x in -a collect b = for x in a collect -b = -(for x in a collect b)."""
     match term:
         case For(x, Neg(a), b) | For(x, a, Neg(b)):
@@ -74,7 +74,7 @@ def for_neg(term: Term) -> Term | None:
     return None
 
 
-def for_times(term: Term) -> Term | None:
+def for_times(term: For) -> Term | None:
     """for x in p · m collect c = p · (for x in m collect c) for numbers p and one map m."""
     match term:
         case For(x, Times(factors), c):
@@ -85,7 +85,7 @@ def for_times(term: Term) -> Term | None:
     return None
 
 
-def for_let(term: Term) -> Term | None:
+def for_let(term: For) -> Term | None:
     """for x in (let X := a in b) collect c = let X := a in for x in b collect c."""
     match term:
         case For(x, Let(var, bound, body), c):
@@ -94,7 +94,7 @@ def for_let(term: Term) -> Term | None:
     return None
 
 
-def for_each(term: Term) -> Term | None:
+def for_each(term: For) -> Term | None:
     """for x in (each k ↦ v in m collect b) collect c = each k ↦ v in m collect for x in b collect c."""
     match term:
         case For(x, Each(k, v, m, b), c):
@@ -104,7 +104,7 @@ def for_each(term: Term) -> Term | None:
     return None
 
 
-def times_for(term: Term) -> Term | None:
+def times_for(term: Times) -> Term | None:
     """p · (for x in a collect b) = for x in a collect p · b for numbers p."""
     match term:
         case Times(factors):
@@ -116,7 +116,7 @@ def times_for(term: Term) -> Term | None:
     return None
 
 
-def times_add(term: Term) -> Term | None:
+def times_add(term: Times) -> Term | None:
     """a · (b + c) = a · b + a · c."""
     match term:
         case Times(factors):
@@ -126,7 +126,7 @@ def times_add(term: Term) -> Term | None:
     return None
 
 
-def times_maps(term: Term) -> Term | None:
+def times_maps(term: Times) -> Term | None:
     """a · b = for x in a collect for y in b collect {⟨x, y⟩}, for maps a and b."""
     match term:
         case Times(factors) if sum(isinstance(type_of(f), MapType) for f in factors) > 1 and all(
@@ -148,20 +148,18 @@ def times_maps(term: Term) -> Term | None:
     return None
 
 
-def pointwise_for(term: Term) -> Term | None:
+def pointwise_for(term: Pointwise) -> Term | None:
     """a * b = for x in a collect {x ↦ b @ x}, with a the finite side."""
-    match term:
-        case Pointwise(a, b):
-            if isinstance(type_of(a), FunType):
-                a, b = b, a
-            x = Var(fresh("x", frozenset(v.name for v in free(b))), type_of(a).key)
-            if isinstance(type_of(a).value, MapType):
-                return None
-            return For(x, a, Sng(x, Apply(b, x)))
-    return None
+    a, b = term.left, term.right
+    if isinstance(type_of(a), FunType):
+        a, b = b, a
+    if isinstance(type_of(a).value, MapType):
+        return None
+    x = Var(fresh("x", frozenset(v.name for v in free(b))), type_of(a).key)
+    return For(x, a, Sng(x, Apply(b, x)))
 
 
-def neg_add(term: Term) -> Term | None:
+def neg_add(term: Neg) -> Term | None:
     """-(a + b) = -a + -b."""
     match term:
         case Neg(Add(terms)):
@@ -169,7 +167,7 @@ def neg_add(term: Term) -> Term | None:
     return None
 
 
-def sum_linear(term: Term) -> Term | None:
+def sum_linear(term: Sum) -> Term | None:
     """sum distributes over +, -, numbers, for and each."""
     match term:
         case Sum(Add(terms)):
@@ -188,7 +186,7 @@ def sum_linear(term: Term) -> Term | None:
     return None
 
 
-def field_linear(term: Term) -> Term | None:
+def field_linear(term: Field) -> Term | None:
     """r.a is linear in r: sums, signs, numbers, for and each come out of it."""
     match term:
         case Field(Add(terms), name):
@@ -207,7 +205,7 @@ def field_linear(term: Term) -> Term | None:
     return None
 
 
-def sng_linear(term: Term) -> Term | None:
+def sng_linear(term: Sng) -> Term | None:
     """{e ↦ r} is linear in r: sums, signs, filters and for come out of it."""
     match term:
         case Sng(key, Add(terms)):
@@ -226,7 +224,7 @@ def sng_linear(term: Term) -> Term | None:
     return None
 
 
-def pred_and(term: Term) -> Term | None:
+def pred_and(term: Pred) -> Term | None:
     """[a and b] = [a] · [b]."""
     match term:
         case Pred(Call("and", args)):
@@ -251,8 +249,9 @@ NORMALIZE: tuple[Rule, ...] = (
     sng_linear,
     pred_and,
 )
+ALL: tuple[Rule, ...] = (*SIMPLIFY, *NORMALIZE)
 
 
 def normalize(term: Term, trace: list[Step] | None = None) -> Term:
     """The term in comprehension normal form."""
-    return rewrite(term, (*SIMPLIFY, *NORMALIZE), trace=trace)
+    return rewrite(term, ALL, trace=trace)

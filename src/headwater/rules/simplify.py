@@ -57,7 +57,7 @@ def is_zero(term: Term) -> bool:
     return isinstance(term, Zero) or (isinstance(term, Num) and term.value == 0)
 
 
-def add_flatten(term: Term) -> Term | None:
+def add_flatten(term: Add) -> Term | None:
     """(a + b) + c = a + b + c."""
     match term:
         case Add(terms) if any(isinstance(t, Add) for t in terms):
@@ -65,7 +65,7 @@ def add_flatten(term: Term) -> Term | None:
     return None
 
 
-def add_zero(term: Term) -> Term | None:
+def add_zero(term: Add) -> Term | None:
     """a + 0 = a."""
     match term:
         case Add(terms) if any(map(is_zero, terms)):
@@ -74,7 +74,7 @@ def add_zero(term: Term) -> Term | None:
     return None
 
 
-def add_single(term: Term) -> Term | None:
+def add_single(term: Add) -> Term | None:
     """A sum of one term is the term."""
     match term:
         case Add((only,)):
@@ -82,7 +82,7 @@ def add_single(term: Term) -> Term | None:
     return None
 
 
-def add_cancel(term: Term) -> Term | None:
+def add_cancel(term: Add) -> Term | None:
     """a + -a = 0."""
     match term:
         case Add(terms):
@@ -94,7 +94,7 @@ def add_cancel(term: Term) -> Term | None:
     return None
 
 
-def add_numbers(term: Term) -> Term | None:
+def add_numbers(term: Add) -> Term | None:
     """2 + 3 = 5."""
     match term:
         case Add(terms) if sum(isinstance(t, Num) for t in terms) > 1:
@@ -107,7 +107,7 @@ def add_numbers(term: Term) -> Term | None:
     return None
 
 
-def neg_neg(term: Term) -> Term | None:
+def neg_neg(term: Neg) -> Term | None:
     """--a = a."""
     match term:
         case Neg(Neg(a)):
@@ -115,7 +115,7 @@ def neg_neg(term: Term) -> Term | None:
     return None
 
 
-def neg_zero(term: Term) -> Term | None:
+def neg_zero(term: Neg) -> Term | None:
     """-0 = 0."""
     match term:
         case Neg(a) if is_zero(a):
@@ -123,7 +123,7 @@ def neg_zero(term: Term) -> Term | None:
     return None
 
 
-def times_zero(term: Term) -> Term | None:
+def times_zero(term: Times) -> Term | None:
     """a · 0 = 0."""
     match term:
         case Times(factors) if any(map(is_zero, factors)):
@@ -131,7 +131,7 @@ def times_zero(term: Term) -> Term | None:
     return None
 
 
-def times_one(term: Term) -> Term | None:
+def times_one(term: Times) -> Term | None:
     """1 · a = a."""
     match term:
         case Times((only,)):
@@ -141,7 +141,7 @@ def times_one(term: Term) -> Term | None:
     return None
 
 
-def times_flatten(term: Term) -> Term | None:
+def times_flatten(term: Times) -> Term | None:
     """(a · b) · c = a · b · c where at most one factor inside is a map, so that no keys are regrouped."""
     match term:
         case Times(factors):
@@ -151,7 +151,7 @@ def times_flatten(term: Term) -> Term | None:
     return None
 
 
-def times_neg(term: Term) -> Term | None:
+def times_neg(term: Times) -> Term | None:
     """a · -b = -(a · b)."""
     match term:
         case Times(factors):
@@ -165,7 +165,7 @@ def _maps(factors: tuple[Term, ...]) -> int:
     return sum(isinstance(type_of(f), MapType) for f in factors)
 
 
-def pointwise_zero(term: Term) -> Term | None:
+def pointwise_zero(term: Pointwise) -> Term | None:
     """a * 0 = 0."""
     match term:
         case Pointwise(left, right) if is_zero(left) or is_zero(right):
@@ -173,7 +173,7 @@ def pointwise_zero(term: Term) -> Term | None:
     return None
 
 
-def sum_zero(term: Term) -> Term | None:
+def sum_zero(term: Sum) -> Term | None:
     """sum(0) = 0."""
     match term:
         case Sum(a) if is_zero(a):
@@ -181,7 +181,7 @@ def sum_zero(term: Term) -> Term | None:
     return None
 
 
-def sum_singleton(term: Term) -> Term | None:
+def sum_singleton(term: Sum) -> Term | None:
     """sum({e ↦ r}) = r."""
     match term:
         case Sum(Sng(_, value)):
@@ -189,7 +189,7 @@ def sum_singleton(term: Term) -> Term | None:
     return None
 
 
-def sng_zero(term: Term) -> Term | None:
+def sng_zero(term: Sng) -> Term | None:
     """{e ↦ 0} = 0."""
     match term:
         case Sng(_, value) if is_zero(value):
@@ -197,7 +197,7 @@ def sng_zero(term: Term) -> Term | None:
     return None
 
 
-def for_zero(term: Term) -> Term | None:
+def for_zero(term: For) -> Term | None:
     """for x in 0 collect b = for x in a collect 0 = 0."""
     match term:
         case For(_, source, body) if is_zero(source) or is_zero(body):
@@ -205,7 +205,7 @@ def for_zero(term: Term) -> Term | None:
     return None
 
 
-def for_singleton(term: Term) -> Term | None:
+def for_singleton(term: For) -> Term | None:
     """for x in {e ↦ r} collect s = r · s[e/x]."""
     match term:
         case For(var, Sng(key, value), body):
@@ -213,7 +213,7 @@ def for_singleton(term: Term) -> Term | None:
     return None
 
 
-def each_zero(term: Term) -> Term | None:
+def each_zero(term: Each) -> Term | None:
     """each k ↦ v in 0 collect b = each k ↦ v in m collect 0 = 0."""
     match term:
         case Each(_, _, source, body) if is_zero(source) or is_zero(body):
@@ -221,7 +221,7 @@ def each_zero(term: Term) -> Term | None:
     return None
 
 
-def field_of_record(term: Term) -> Term | None:
+def field_of_record(term: Field) -> Term | None:
     """{a: e, ...}.a = e."""
     match term:
         case Field(Record(fields), name):
@@ -231,7 +231,7 @@ def field_of_record(term: Term) -> Term | None:
     return None
 
 
-def unbox_box(term: Term) -> Term | None:
+def unbox_box(term: Unbox) -> Term | None:
     """unbox(box(r)) = r."""
     match term:
         case Unbox(Box(inner)):
@@ -239,7 +239,7 @@ def unbox_box(term: Term) -> Term | None:
     return None
 
 
-def let_inline(term: Term) -> Term | None:
+def let_inline(term: Let) -> Term | None:
     """let X := a in b = b[a/X] when a is a leaf, or X is read at most once and under no binder."""
     match term:
         case Let(var, bound, body):
@@ -260,7 +260,7 @@ def _reads(term: Term, var: Var) -> int:
     return sum(_reads(c, var) for c in outer) + many * _reads(last, var)
 
 
-def apply_fn(term: Term) -> Term | None:
+def apply_fn(term: Apply) -> Term | None:
     """(fn x => r) @ a = r[a/x]."""
     match term:
         case Apply(Fn(var, body), argument):
@@ -268,7 +268,7 @@ def apply_fn(term: Term) -> Term | None:
     return None
 
 
-def apply_dict(term: Term) -> Term | None:
+def apply_dict(term: Apply) -> Term | None:
     """(dict ι(x) ↦ r) @ ι(e) = r[e/x], and 0 at a label with another index."""
     match term:
         case Apply(Dict(index, params, body), Label(other, args)):
@@ -278,7 +278,7 @@ def apply_dict(term: Term) -> Term | None:
     return None
 
 
-def apply_zero(term: Term) -> Term | None:
+def apply_zero(term: Apply) -> Term | None:
     """0 @ e = 0."""
     match term:
         case Apply(Zero(), _):
@@ -286,7 +286,7 @@ def apply_zero(term: Term) -> Term | None:
     return None
 
 
-def apply_add(term: Term) -> Term | None:
+def apply_add(term: Apply) -> Term | None:
     """(f + g) @ a = f @ a + g @ a, and (-f) @ a = -(f @ a)."""
     match term:
         case Apply(Add(terms), argument):
@@ -296,7 +296,7 @@ def apply_add(term: Term) -> Term | None:
     return None
 
 
-def differential_fn(term: Term) -> Term | None:
+def differential_fn(term: Differential) -> Term | None:
     """δ(fn x => r) = fn x => fn Δx => δ_x r."""
     match term:
         case Differential(Fn(var, body)):
@@ -306,7 +306,7 @@ def differential_fn(term: Term) -> Term | None:
     return None
 
 
-def pred_constant(term: Term) -> Term | None:
+def pred_constant(term: Pred) -> Term | None:
     """[true] = 1; [false] = [null] = 0."""
     match term:
         case Pred(Const(value)):
@@ -314,7 +314,7 @@ def pred_constant(term: Term) -> Term | None:
     return None
 
 
-def not_constant(term: Term) -> Term | None:
+def not_constant(term: Not) -> Term | None:
     """¬0 = 1, ¬n = 0 for any other number, and ¬¬¬a = ¬a."""
     match term:
         case Not(a) if is_zero(a):
@@ -326,7 +326,7 @@ def not_constant(term: Term) -> Term | None:
     return None
 
 
-def call_constant(term: Term) -> Term | None:
+def call_constant(term: Call) -> Term | None:
     """A listed scalar function of constants is a constant, unless it is an error."""
     match term:
         case Call(name, args) if name in SCALARS and args and name not in _UNFOLDED:
@@ -342,7 +342,7 @@ def call_constant(term: Term) -> Term | None:
     return None
 
 
-def call_null(term: Term) -> Term | None:
+def call_null(term: Call) -> Term | None:
     """A strict function of NULL is NULL."""
     match term:
         case Call(name, args) if name in SCALARS and SCALARS[name].strict:
@@ -355,7 +355,7 @@ _UNFOLDED = {"case", "coalesce", "_exact"}
 """Evaluated branch by branch in the interpreter, so not by their row; or no constant of a column."""
 
 
-def and_constant(term: Term) -> Term | None:
+def and_constant(term: Call) -> Term | None:
     """true and e = e; false and e = false, for conditions."""
     match term:
         case Call("and", args) if any(isinstance(a, Const) and a.value is not None for a in args):
@@ -366,7 +366,7 @@ def and_constant(term: Term) -> Term | None:
     return None
 
 
-def null_of_record(term: Term) -> Term | None:
+def null_of_record(term: Call) -> Term | None:
     """A record that is written out is not NULL, whatever its fields are; neither is what is boxed."""
     match term:
         case Call("is_null" | "is_not_null" as test, (Record() | Box(),)):
@@ -374,7 +374,7 @@ def null_of_record(term: Term) -> Term | None:
     return None
 
 
-def single_singleton(term: Term) -> Term | None:
+def single_singleton(term: Answer) -> Term | None:
     """single({e}) = e, under a let too."""
     match term:
         case Answer("single", (), Sng(key, Num(1))):
@@ -384,7 +384,7 @@ def single_singleton(term: Term) -> Term | None:
     return None
 
 
-def extreme_zero(term: Term) -> Term | None:
+def extreme_zero(term: Answer) -> Term | None:
     """max(∅) = NULL."""
     match term:
         case Answer("min" | "max", (), Zero()) if is_key(t := type_of(term)):

@@ -277,6 +277,12 @@ def consolidated(table: pa.Table) -> pa.Table:
     return added.select([*(n for n, _ in places), WEIGHT]).rename_columns([*names, WEIGHT])
 
 
+def different_rows(table: pa.Table) -> pa.Table:
+    """Every row once."""
+    ones = pa.array(np.ones(table.num_rows, np.int64))
+    return consolidated(table.append_column(WEIGHT, ones)).select(table.column_names)
+
+
 def _of_two(table: pa.Table) -> pa.Table:
     """The same for one row or two, as an answer without groups has them: there is nothing to sort."""
     names = [n for n in table.column_names if n != WEIGHT]

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from headwater.engine import policy
 from headwater.engine.here import arrow
+from headwater.engine.probing import probe
 from headwater.engine.rings import ODD, product, ring_columns, spec_of
 from headwater.plan.program import WEIGHT, Bind, Expand, Filter, Lookup, Map, Statement, Step
 from headwater.state.arrangement import INDEX, WHOLE, Arrangement, Share, stretch, zeros
@@ -154,13 +155,7 @@ def probes(s: Lookup, table: pa.Table, into: Arrangement) -> tuple[pa.Table, pa.
         keys = column(table, name)
         if not matches_null and keys.null_count:
             table = table.filter(keys.is_valid())
-    spec = into.spec
-    arrays = [
-        column(table, k).cast(spec.schema.field(n).type)
-        for k, n in zip(s.keys, spec.lookup, strict=True)
-    ]
-    h = pa.array(hash_keys(arrays, table.num_rows))
-    return table, pa.table([h, *arrays], ["_h", *spec.lookup])
+    return table, probe(into, table, s.keys)
 
 
 def look_up(

@@ -28,16 +28,16 @@ import pyarrow.compute as pc
 
 from headwater.calculus.shapes import Bags, Cell, Row, Shape, Variant, inner_bags
 from headwater.calculus.types import KeyType, RecordType
-from headwater.engine.here.answers import consolidated
+from headwater.engine.here.answers import consolidated, different_rows
 from headwater.engine.nested.rows import (
     Moved,
     contents,
-    entries_at,
     key_of,
     label_text,
     named,
     told_value,
 )
+from headwater.engine.probing import entries_at
 from headwater.engine.working import Working
 from headwater.errors import QueryError
 from headwater.interop.arrow_types import arrow_type
@@ -213,7 +213,7 @@ def touched_documents(view: View, after: Working, moved: Sequence[Moved]) -> lis
     found = dict.fromkeys(keys_in(view, moved[0].stayed))
     for number, m in enumerate(moved):
         if number and m.stayed.num_rows:
-            labels = _different(m.stayed.select(list(view.parts[number].label)))
+            labels = different_rows(m.stayed.select(list(view.parts[number].label)))
             found |= dict.fromkeys(keys_in(view, owner_keys(view, after, number, labels)))
     return list(found)
 
@@ -233,7 +233,7 @@ def changed_documents(
         part, rows = view.parts[number], consolidated(m.stayed)
         if not rows.num_rows:
             continue
-        labels = _different(rows.select(list(part.label)))
+        labels = different_rows(rows.select(list(part.label)))
         owners = owner_keys(view, after, number, labels)
         if number in nameless:
             whole.append(owners)
@@ -248,7 +248,7 @@ def changed_documents(
             order = (phase, -depth if phase == COMES else depth)
             for key in having[change.label or ""]:
                 changes[key].append((order, change))
-    keys = _different(pa.concat_tables(whole).select([n for n, _ in key_of(view)]))
+    keys = different_rows(pa.concat_tables(whole).select([n for n, _ in key_of(view)]))
     again = dict(documents_at(view, after, keys, True)) if keys.num_rows else {}
     out.put.update({k: d for k, d in again.items() if k not in settled})
     for key, found in changes.items():
@@ -286,7 +286,7 @@ def _top(
     if not rows.num_rows:
         return
     top = view.parts[0]
-    keys = _different(rows.select([n for n, _ in key_of(view)]))
+    keys = different_rows(rows.select([n for n, _ in key_of(view)]))
     now = contents(top, after.now(top.map.name), keys)
     there = _single(view, now)
     out.deleted += [k for k in _tuples(keys) if k not in there]
@@ -376,7 +376,7 @@ def owner_keys(view: View, working: Working, number: int, labels: pa.Table) -> p
     above = list(view.parts[part.owner].label)
     width = len(part.label)
     outer = found.select(part.owners.columns[width : width + len(above)]).rename_columns(above)
-    different = _different(outer)
+    different = different_rows(outer)
     keys = owner_keys(view, working, part.owner, different)
     # Which of the labels each outer label belongs to: all pairs of the two look-ups.
     place = places([column(different, n) for n in above], [column(outer, n) for n in above])
@@ -385,7 +385,7 @@ def owner_keys(view: View, working: Working, number: int, labels: pa.Table) -> p
         keys.rename_columns(["outer", *keys.column_names[1:]]), "outer", join_type="inner"
     )
     names = keys.column_names[1:]
-    return _different(joined.select(["label", *names]).rename_columns([INDEX, *names]))
+    return different_rows(joined.select(["label", *names]).rename_columns([INDEX, *names]))
 
 
 def _top_keys(
@@ -423,7 +423,7 @@ def _top_keys(
             rows = named(top, entries)
             at = _label_places(view, number, asked, rows)
             out.append(_with_keys(rows.filter(pa.array(at >= 0)), names, left[at[at >= 0]]))
-    return _different(pa.concat_tables(out))
+    return different_rows(pa.concat_tables(out))
 
 
 def _label_places(
@@ -453,9 +453,3 @@ def _no_keys(view: View) -> pa.Table:
 
 def _with_keys(rows: pa.Table, names: Sequence[str], at: np.ndarray[Any, Any]) -> pa.Table:
     return pa.table([pa.array(at, pa.int64()), *(column(rows, n) for n in names)], [INDEX, *names])
-
-
-def _different(table: pa.Table) -> pa.Table:
-    """Equal rows once."""
-    ones = pa.array(np.ones(table.num_rows, np.int64))
-    return consolidated(table.append_column(WEIGHT, ones)).select(table.column_names)

@@ -16,13 +16,14 @@ import pyarrow.compute as pc
 
 from headwater.calculus.shapes import Bags, Cell, Row, Shape, inner_bags
 from headwater.calculus.types import KeyType, RecordType
-from headwater.engine.here.answers import consolidated
+from headwater.engine.here.answers import consolidated, different_rows
+from headwater.engine.probing import entries_at
 from headwater.engine.working import Working
 from headwater.errors import QueryError
 from headwater.interop.arrow_types import arrow_type
 from headwater.plan.program import WEIGHT, Part, View
 from headwater.state.arrangement import INDEX, WHOLE, Arrangement, Share
-from headwater.state.hashing import hash_keys, places
+from headwater.state.hashing import places
 from headwater.state.run import LEAST, MOST, column
 
 TOP = "row"
@@ -52,6 +53,12 @@ def key_of(view: View) -> list[tuple[str, KeyType]]:
     top = view.parts[0]
     names = dict(zip(top.map.columns, top.columns, strict=True))
     return [names[c] for c in top.map.lookup]
+
+
+def has_plain_key(view: View) -> bool:
+    """Whether that are columns of the view, and not the label of an array."""
+    plain = {s.column for _, s in _top_fields(view.parts[0].shape) if isinstance(s, Cell)}
+    return all(n in plain for n, _ in key_of(view))
 
 
 def looked_up(view: View, working: Working, key: Sequence[pa.Array]) -> pa.Table:
@@ -136,18 +143,6 @@ def contents(part: Part, arrangement: Arrangement, labels: pa.Table) -> pa.Table
     return named(part, found).append_column(INDEX, column(found, INDEX))
 
 
-def entries_at(arrangement: Arrangement, labels: pa.Table) -> pa.Table:
-    """The entries of a map at some labels, which are the columns that it is searched by."""
-    spec = arrangement.spec
-    names = labels.column_names
-    keys = [
-        column(labels, given).cast(spec.schema.field(n).type)
-        for given, n in zip(names, spec.lookup, strict=True)
-    ]
-    probe = pa.table([pa.array(hash_keys(keys, labels.num_rows)), *keys], ["_h", *spec.lookup])
-    return arrangement.lookup(probe)
-
-
 # --- changes ------------------------------------------------------------------------------------------------------
 
 
@@ -184,7 +179,7 @@ def deep_changes(
         if number == 0:
             continue
         changed = named(part, added[number].rows)
-        labels = _different(part, [changed, *moved.get(number, ())], added[number].owners)
+        labels = _labels_of(part, [changed, *moved.get(number, ())], added[number].owners)
         was = _live(view.parts, number, before, labels)
         now = _live(view.parts, number, after, labels)
         came = _whole(part, after, labels.filter(pa.array(now & ~was)), 1)
@@ -196,7 +191,7 @@ def deep_changes(
     return out
 
 
-def _different(part: Part, tables: Sequence[pa.Table], owners: pa.Table | None) -> pa.Table:
+def _labels_of(part: Part, tables: Sequence[pa.Table], owners: pa.Table | None) -> pa.Table:
     """The different labels among rows and owners of a part."""
     names = list(part.label)
     types = dict(part.columns)
@@ -205,8 +200,7 @@ def _different(part: Part, tables: Sequence[pa.Table], owners: pa.Table | None) 
     if owners is not None:
         found.append(owners.select(list(part.map.lookup)).rename_columns(names))
     table = pa.concat_tables([schema.empty_table(), *(t.cast(schema) for t in found)])
-    ones = pa.array(np.ones(table.num_rows, np.int64))
-    return consolidated(table.append_column(WEIGHT, ones)).select(names)
+    return different_rows(table)
 
 
 def _live(

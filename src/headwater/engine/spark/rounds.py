@@ -30,11 +30,12 @@ from headwater.engine.here.scalars.zones import UTC_NAMES
 from headwater.engine.here.statements import Hop, emit, in_arrow, run, segments, start, step
 from headwater.engine.slices import Piece, pieces_of, ranges, weighed
 from headwater.engine.spark import skew
-from headwater.engine.spark.session import Session, in_sql, plain, quoted, telling
+from headwater.engine.spark.session import Session, in_sql, plain, telling
 from headwater.engine.spark.skew import Routing
 from headwater.engine.view_rows import repeated, row_schema, scan, scan_components
 from headwater.engine.working import Working
 from headwater.interop.arrow_types import arrow_type
+from headwater.interop.spark_text import column_name
 from headwater.plan.program import (
     Answered,
     Bind,
@@ -357,7 +358,7 @@ class Cluster:
         found = in_sql(
             numbers.mapInArrow(answering, from_arrow_schema(schema)), answer_steps(stratum)
         )
-        cells = [f"{quoted('row.' + n)} AS {quoted(n)}" for n, _ in stratum.row]
+        cells = [f"{column_name('row.' + n)} AS {column_name(n)}" for n, _ in stratum.row]
         if stratum.weight is None:
             return found.selectExpr(*cells)
         repeat = "explode(sequence(1, CAST(`row` AS INT))) AS _times"

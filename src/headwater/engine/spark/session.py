@@ -35,7 +35,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from headwater.engine.here import arrow
 from headwater.engine.here.statements import one_in_arrow
 from headwater.errors import EngineError, SettingsDiffer
-from headwater.interop.arrow_types import arrow_type
+from headwater.interop.arrow_types import arrow_type, with_small_offsets
+from headwater.interop.spark_text import column_name
 from headwater.plan.program import Bind, Filter
 
 TIME_ZONE, ANSI, CASE = (
@@ -211,7 +212,7 @@ class Session:
         with telling("evaluating the expressions of a query"):
             frame = self.frame(numbered)
             frame = in_sql(frame, steps)
-            found = frame.select(ROW, *(quoted(s.name) for s in binds)).toArrow()
+            found = frame.select(ROW, *(column_name(s.name) for s in binds)).toArrow()
             self.counts.jobs += 1
         table = table.take(found.column(ROW))
         for s in binds:
@@ -236,7 +237,7 @@ def in_sql(frame: DataFrame, steps: Sequence[Bind | Filter]) -> DataFrame:
         reads = () if s is None else s.scalar.reads if isinstance(s, Bind) else s.condition.reads
         ends = not isinstance(s, Bind) or s.name in pending or not pending.keys().isdisjoint(reads)
         if ends and pending:
-            frame = frame.selectExpr("*", *(f"{e} AS {quoted(n)}" for n, e in pending.items()))
+            frame = frame.selectExpr("*", *(f"{e} AS {column_name(n)}" for n, e in pending.items()))
             pending = {}
         if isinstance(s, Filter):
             frame = frame.where(s.condition.sql)
@@ -245,26 +246,12 @@ def in_sql(frame: DataFrame, steps: Sequence[Bind | Filter]) -> DataFrame:
     return frame
 
 
-def quoted(name: str) -> str:
-    """A column's name in SQL."""
-    return "`" + name.replace("`", "``") + "`"
-
-
 def plain(table: pa.Table) -> pa.Table:
     """A table with the types that Spark reads, in one piece: after two empty ones Spark reads no more."""
-    schema = pa.schema([(f.name, _small(f.type)) for f in table.schema])
+    schema = pa.schema([(f.name, with_small_offsets(f.type)) for f in table.schema])
     if table.num_rows == 0:  # of a column without any piece Spark does not know the type
         return pa.table([pa.array([], f.type) for f in schema], schema=schema)
     return (table if schema == table.schema else table.cast(schema)).combine_chunks()
-
-
-def _small(t: pa.DataType) -> pa.DataType:
-    """A type with 32-bit offsets throughout."""
-    if pa.types.is_large_list(t) or pa.types.is_list(t):
-        return pa.list_(_small(t.value_type))
-    if pa.types.is_struct(t):
-        return pa.struct([(f.name, _small(f.type)) for f in t])
-    return {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}.get(t, t)
 
 
 def local_frame(session: SparkSession, table: pa.Table) -> DataFrame:

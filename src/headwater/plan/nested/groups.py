@@ -42,7 +42,7 @@ from headwater.calculus.terms import (
     variables,
 )
 from headwater.calculus.types import INT, ProductType, is_scalar
-from headwater.plan.subqueries.keyed import LIVE, ONE, by_equalities, key_of, opened, value_of
+from headwater.plan.subqueries.keyed import LIVE, ONE, by_equalities, key_of, keyless, value_of
 from headwater.rules.monomial import Monomial, Signed, monomial, sum_of, summands
 from headwater.rules.rows import cells, row_like
 
@@ -57,7 +57,7 @@ def groups_again(term: Term) -> bool:
     )
 
 
-def each_fused(term: Term) -> Term | None:
+def each_fused(term: Each) -> Term | None:
     """each k ↦ v in m collect s(v, q(k)) = each k ↦ ⟨v, u⟩ in ⟨m, Q⟩ collect [v > 0] · s(v, u)."""
     if not isinstance(term, Each) or term.value.type != INT:
         return None
@@ -116,7 +116,7 @@ def _asked(term: Term, key: Var) -> list[Term]:
 
 def _by(q: Term, key: Var) -> Signed | None:
     """A value q(k) as monomials by key; None if equalities do not say all columns of the key, each once."""
-    keyed = by_equalities(opened(summands(q)), {key})
+    keyed = by_equalities(keyless(summands(q)), {key})
     if keyed is None or len(keyed.keys) != len(cells(key)) or set(keyed.keys) != set(cells(key)):
         return None
     places = [keyed.keys.index(c) for c in cells(key)]
@@ -132,7 +132,7 @@ def _by(q: Term, key: Var) -> Signed | None:
 # --- bags that are taken apart -------------------------------------------------------------------------------------
 
 
-def each_opened(term: Term) -> Term | None:
+def each_opened(term: Each) -> Term | None:
     """each k ↦ v in m collect (for x in v.a collect s) = for the rows of m collect s, with their k and x.
 
     The same of `each x ↦ w in v.a`, by k and x together. That the group has rows goes without saying then.

@@ -61,7 +61,7 @@ from headwater.errors import NotIncremental
 from headwater.plan.nested.groups import each_fused, each_opened
 from headwater.plan.subqueries.keyed import ONE, is_row
 from headwater.rules.normalize import NORMALIZE
-from headwater.rules.rewrite import rewrite
+from headwater.rules.rewrite import Rule, rewrite
 from headwater.rules.rows import cells
 from headwater.rules.simplify import SIMPLIFY
 
@@ -215,7 +215,7 @@ def as_lists(t: Type) -> KeyType:
 # --- rules --------------------------------------------------------------------------------------------------------
 
 
-def unbox_case(term: Term) -> Term | None:
+def unbox_case(term: Unbox) -> Term | None:
     """unbox(case when c then a else b) = [c] · unbox(a) + [not c] · unbox(b), and unbox(NULL) is empty.
 
     An array of a source that is NULL has no rows, so there the choice needs no condition.
@@ -240,7 +240,7 @@ def unbox_case(term: Term) -> Term | None:
     return None
 
 
-def null_of_box(term: Term) -> Term | None:
+def null_of_box(term: Call) -> Term | None:
     """A bag that is built is not NULL; one that is chosen is NULL where the choice is."""
     match term:
         case Call("is_null" | "is_not_null" as test, (Box(_),)):
@@ -252,7 +252,7 @@ def null_of_box(term: Term) -> Term | None:
     return None
 
 
-def or_empty(term: Term) -> Term | None:
+def or_empty(term: Call) -> Term | None:
     """A bag or the empty one, as a choice."""
     match term:
         case Call(scalars.OR_EMPTY, (array,)) if isinstance(t := type_of(array), Boxed):
@@ -261,7 +261,7 @@ def or_empty(term: Term) -> Term | None:
     return None
 
 
-def apply_for(term: Term) -> Term | None:
+def apply_for(term: Apply) -> Term | None:
     """(for x in a collect b) @ e = for x in a collect (b @ e), and the same through each, let and factors."""
     match term:
         case Apply(For() | Each() | Let() as f, e) if isinstance(type_of(f), MapType):
@@ -275,7 +275,7 @@ def apply_for(term: Term) -> Term | None:
     return None
 
 
-def apply_sng(term: Term) -> Term | None:
+def apply_sng(term: Apply) -> Term | None:
     """{k ↦ r} @ e = [k = e] · r, where NULL is equal to NULL."""
     match term:
         case Apply(Sng(key, value), e):
@@ -284,7 +284,7 @@ def apply_sng(term: Term) -> Term | None:
     return None
 
 
-def each_read(term: Term) -> Term | None:
+def each_read(term: Each) -> Term | None:
     """each k ↦ v in m collect s: components of m that s does not read are left out."""
     match term:
         case Each(key, value, source, body) if isinstance(value.type, ProductType):
@@ -327,7 +327,7 @@ def _with_values(term: Term, kept: Sequence[str]) -> Term | None:
             return None
 
 
-def let_rows(term: Term) -> Term | None:
+def let_rows(term: Let) -> Term | None:
     """let X := a in b = b[a/X] for a collection that b takes apart: its inner bags are opened where they are read."""
     match term:
         case Let(var, bound, body) if isinstance(var.type, MapType) and not is_row(body, {var}):
@@ -344,7 +344,7 @@ def builds_bags(term: Term) -> bool:
     )
 
 
-OPENED = (
+OPENED: tuple[Rule, ...] = (
     *SIMPLIFY,
     *NORMALIZE,
     let_rows,
@@ -354,7 +354,7 @@ OPENED = (
     each_fused,
     each_opened,
 )
-LOOKED_UP = (*SIMPLIFY, *NORMALIZE, apply_for, apply_sng, each_read)
+LOOKED_UP: tuple[Rule, ...] = (*SIMPLIFY, *NORMALIZE, apply_for, apply_sng, each_read)
 
 
 def opened(term: Term) -> Term:

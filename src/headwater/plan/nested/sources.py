@@ -56,27 +56,27 @@ PRESENT = Const(0, BIGINT)
 class SourcePart:
     """One relation of a source: its rows, or the elements of an array in them.
 
-    `row` has the columns of the relation: first those of `owner`, the key of the row that holds the array, then the element's
+    `row` has the columns of the relation: first those of `label`, the key of the row that holds the array, then the element's
     own. In the place of an array that is a relation itself there is a mark: 0, or NULL for an array that is NULL. `key` are
-    the columns that tell rows apart, if there are any; `given` is a row as users write it; `above` is the number of
-    the relation that has the owners.
+    the columns that tell rows apart, if there are any; `given` is a row as users write it; `owner` is the number of
+    the relation that has the owners. The words are those of the parts of a view, `program.Part`.
     """
 
     name: str
     path: str
     row: RecordType
-    owner: tuple[str, ...]
+    label: tuple[str, ...]
     key: tuple[str, ...]
     shape: Shape
     element: KeyType
     given: RecordType
-    above: int | None
+    owner: int | None
 
     @property
-    def marks(self) -> list[str]:
-        """The columns that say whether an array is there."""
+    def marks(self) -> dict[int, str]:
+        """The columns that say whether an array is there, by the number of the relation that has its elements."""
         shapes = self.shape.fields if isinstance(self.shape, Row) else ()
-        return [n for n, s in shapes if isinstance(s, Bags)]
+        return {s.variants[0].part: n for n, s in shapes if isinstance(s, Bags)}
 
 
 def source_parts(name: str, row: RecordType, key: Sequence[str]) -> list[SourcePart]:
@@ -177,9 +177,9 @@ def owned_by(parts: Sequence[SourcePart]) -> dict[str, Owner]:
     """Which relation has the owners of the rows of each."""
     out = {}
     for p in parts:
-        if p.above is not None:
-            above = parts[p.above]
-            out[p.name] = Owner(above.name, tuple(zip(p.owner, above.key, strict=True)))
+        if p.owner is not None:
+            above = parts[p.owner]
+            out[p.name] = Owner(above.name, tuple(zip(p.label, above.key, strict=True)))
     return out
 
 
@@ -191,7 +191,7 @@ def rows_of(parts: Sequence[SourcePart]) -> Term:
 def _rows(parts: Sequence[SourcePart], number: int, owner: Sequence[Term]) -> Term:
     part = parts[number]
     x = Var(f"s{number}", part.row)
-    same = [Pred(Call("<=>", (Field(x, n), e))) for n, e in zip(part.owner, owner, strict=True)]
+    same = [Pred(Call("<=>", (Field(x, n), e))) for n, e in zip(part.label, owner, strict=True)]
     shapes = part.shape.fields if isinstance(part.shape, Row) else (("", part.shape),)
     cells: list[tuple[str, Term]] = []
     for n, s in shapes:

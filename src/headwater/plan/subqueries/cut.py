@@ -71,9 +71,9 @@ from headwater.plan.subqueries.keyed import (
     is_row,
     is_scalar_subquery,
     key_of,
+    keyless,
     matching,
     only_reads,
-    opened,
     outer_rows,
     plain_rows,
     reads_rows,
@@ -344,7 +344,7 @@ class Subqueries:
         found = summands(normalize(self.cut(group)))
         own = term.key if isinstance(term, Each) else None
         assert isinstance(source.argument, Record)
-        parts = found if own is not None else opened(found)
+        parts = found if own is not None else keyless(found)
         keyed = self.keyed(parts, {s.param}, m, source.argument)
         groups = sum_of(keyed.parts)
         k = Var(self.fresh("k"), type_of(groups).key)
@@ -415,7 +415,7 @@ class Subqueries:
         if not argument.fields:
             closed = sum_of(self.expanded(found), t)
             return self.named(Let(s.value, closed, Sng(Record(shown), ONE))), []
-        keyed = self.keyed(opened(found), {s.param}, m, argument)
+        keyed = self.keyed(keyless(found), {s.param}, m, argument)
         parts = list(t.fields) if isinstance(t, ProductType) else [("v", t)]
 
         def fields(value: Term) -> Fields:

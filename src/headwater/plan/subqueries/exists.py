@@ -49,8 +49,8 @@ from headwater.plan.subqueries.keyed import (
     beside_outer,
     by_equalities,
     key_of,
+    keyless,
     matching,
-    opened,
     outer_rows,
 )
 from headwater.rules.monomial import Monomial, monomial, sum_of, summands
@@ -126,7 +126,7 @@ class Truth:
         """
         if not isinstance(term, For) or _null_aware(term) is not None:
             return None
-        of, found = self.of, opened(summands(term))
+        of, found = self.of, keyless(summands(term))
         outer = {v for v in variables(term) if v in self.rows}
         by = by_equalities(found, outer) if outer else None
         split = only_counted(self.m, by.keys) if by is not None else None
@@ -159,7 +159,7 @@ class Truth:
             test = Pred(Call(">" if there else "=", (Box(w), LIVE)))
             answers = of.named(Let(w, whole, Times((test, Sng(Record((("_key0", LIVE),)), ONE)))))
             return [(((Var(of.fresh("p"), type_of(answers).key), answers),), ())]
-        keyed = of.keyed(opened(found), outer, self.m)
+        keyed = of.keyed(keyless(found), outer, self.m)
         if there:
             groups = sum_of(keyed.parts)
             k = Var(of.fresh("k"), type_of(groups).key)

@@ -156,7 +156,7 @@ def key_of(keys: Sequence[Term], more: Sequence[Term] = ()) -> Record:
     return Record(tuple((f"_key{i}", t) for i, t in enumerate((*keys, *more))))
 
 
-def opened(found: Signed) -> Signed:
+def keyless(found: Signed) -> Signed:
     """A ring value as a map with one key that has no columns: n as {⟨⟩ ↦ n}, monomial by monomial."""
     out: Signed = []
     for s, m in found:
