@@ -110,9 +110,12 @@ class Epochs(Directories):
         return out
 
     def _follower(self, stage: Stage, output: str, graph: Graph) -> Stage | None:
-        if not self.policy.fuse:
-            return None
-        return follower(stage, output, graph, self._bound, self._failures)
+        """The stage that is run together with one; a view over the flow between them must see what is written."""
+        after = None
+        if self.policy.fuse:
+            after = follower(stage, output, graph, self._bound, self._failures)
+        seen = after and any(output in m.reads for m in self.program.maps.values())
+        return None if seen else after
 
     def _fuse(self, p: Prepared, snapshot: Snapshot, graph: Graph) -> None:
         """Runs the stages that follow one directly; one that fails is left to run, and to be held, by itself."""

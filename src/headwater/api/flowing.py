@@ -26,7 +26,7 @@ from headwater.dataflow.marks import mark
 from headwater.dataflow.queues import Cursor
 from headwater.dataflow.trial import Given, defined, note
 from headwater.engine.rings import spec_of
-from headwater.errors import InUse, NameTaken, StageError, UnknownName
+from headwater.errors import InUse, NameTaken, NotRetained, StageError, UnknownName
 from headwater.language.declared import ddl_of, declared
 from headwater.plan.program import Program
 from headwater.state.store import Commit as StoreCommit
@@ -132,6 +132,7 @@ class Flowing(Declaring):
         graph = self.graph
         if again is None:
             self._check_outputs(stage, graph)
+        self._check_rows_are_there(stage)
         new = [
             self._flow_source(n, ddl_of(row), stage.name, stage.retain is not False)
             for n, row in stage.outputs.items()
@@ -227,6 +228,18 @@ class Flowing(Declaring):
                 f"there is a source or view `{stage.name}` already",
                 hint="give the stage another name",
             )
+
+    def _check_rows_are_there(self, stage: Stage) -> None:
+        """A stage that begins with all rows must find them, as a view must."""
+        facts = self.store.at(self.version).facts
+        for i in stage.inputs:
+            source = self.catalog.sources.get(i.name)
+            gone = source is not None and not source.retain and f"{SEEN}{i.name}" in facts
+            if gone and i.start == "all":
+                raise NotRetained(
+                    f"the stage `{stage.name}` reads `{i.name}`, which keeps no copy of its rows, and has had some already",
+                    hint=f'flow.reads("{i.name}", start="new") begins with those that come',
+                )
 
     def _rows_now(self, name: str) -> pa.Table | None:
         """All rows of something that has rows to look at."""

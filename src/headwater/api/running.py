@@ -193,13 +193,10 @@ class Running(Epochs):
         return out
 
     def _full(self, name: str, graph: Graph, waits: Mapping[str, Mapping[str, Waiting]]) -> bool:
-        """Whether every reader of every output of a stage has a complete frame that it has not read."""
+        """Whether every other reader of every output of a stage has a complete frame that it has not read."""
+        cut = {r: w for r, w in waits.items() if r not in self._failures}
         unread = [
-            bool(
-                graph.cursors[r, o].at
-                if r in self._failures or r not in waits
-                else len(waits[r][o])
-            )
+            bool(cut[r][o] if r in cut else graph.cursors[r, o].at)
             for o in self._sends(name, graph)
             for r in graph.readers(o)
             if r != name

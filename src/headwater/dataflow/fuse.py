@@ -2,8 +2,8 @@
 
     A, then B over what A gave, in one version   =   A, then B, in two
 
-It is done where one of the two takes row by row, the flow between them is not kept, nobody else reads it, nothing waits in
-it, and the one behind reads nothing else and waits for nothing else. Which stages these are can be seen from the graph, so
+It is done where one of the two takes row by row, the flow between them is not kept, no view and nobody else reads it, nothing
+waits in it, and the one behind reads nothing else and waits for nothing else. Which stages these are can be seen from the graph, so
 that it is decided epoch by epoch: a stage that fails, or is paused, is then simply not fused.
 """
 
