@@ -16,7 +16,7 @@ import pytest
 
 import headwater as hw
 from faulty_files import Stopped
-from headwater.errors import NameTaken, QueryError, StageFailed
+from headwater.errors import NameTaken, QueryError, StageFailed, StageMissing
 from headwater.state.files import LocalFiles
 
 COLUMNS = "id BIGINT, name STRING"
@@ -332,6 +332,44 @@ def test_a_directory_that_is_not_there(db: hw.Database, inbox: Path) -> None:
     db.run()
 
 
+def test_a_directory_that_only_the_log_names_is_not_opened(
+    tmp_path: Path, inbox: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A database may be somebody else's; whose files are read is said in this process."""
+    with hw.open(tmp_path / "db") as made:
+        csv_source(made, inbox)
+        made.source("other", "id BIGINT")
+    put(inbox, "a.csv", "id,name\n1,x\n")
+    with hw.open(tmp_path / "db") as db, monkeypatch.context() as watched:
+        opened = lambda made: pytest.fail(f"{made.path} was opened")  # noqa: E731
+        watched.setattr("headwater.api.directories.listed", opened)
+
+        @db.stage("other", out="id BIGINT")
+        def passed(row: Any) -> Any:
+            return row
+
+        db.apply({"other": [(1,)]})
+        with pytest.raises(StageMissing, match=r"`orders` .* not named"):
+            db.run()
+        assert rows(db, "passed") == [(1, 1)]
+        with pytest.raises(StageMissing):
+            db.new_files("orders")
+        assert db.nodes()[0].waiting is None
+    with hw.open(tmp_path / "db") as db:
+        csv_source(db, inbox)
+        db.run(epochs=1)
+        assert rows(db) == [(1, "x", 1)]
+
+
+def test_options_that_an_older_version_took(
+    db: hw.Database, inbox: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as older:
+        older.setattr("headwater.api.declaring._directory", lambda *_: (str(inbox), {"sep": ";"}))
+        csv_source(db, inbox)
+    held(db, "`sep`", "means nothing")
+
+
 def test_what_is_gone_is_forgotten_with_its_version(tmp_path: Path, inbox: Path) -> None:
     db = hw.open(tmp_path / "db", keep_versions=2)
     csv_source(db, inbox)
@@ -388,12 +426,14 @@ def test_a_process_that_dies_leaves_the_version_before_or_after(
             for name in ("write", "put_if_absent", "delete"):
                 patched.setattr(LocalFiles, name, dying(getattr(LocalFiles, name)))
             db = hw.open(path)
+            csv_source(db, inbox)
             with contextlib.suppress(Stopped):
                 db.run()
         if not dying.dead:
             break
         db.close()
         with hw.open(path) as again:
+            csv_source(again, inbox)
             taken = again.new_files("orders") == []
             assert rows(again) == ([(1, "x", 1)] if taken else [])
             outcomes.add(taken)

@@ -132,7 +132,7 @@ def test_what_is_wrong_is_one_sentence_on_stderr(folder: Path, capsys: Shown) ->
         (["changes", str(folder), "items"], "`items` is a source"),
         (["changes", str(folder), "nothing"], "there is no view `nothing`"),
         (["explain", str(folder), "nothing"], "there is no view `nothing`"),
-        (["explain", str(folder)], "takes a view, or a query with --can"),
+        (["explain", str(folder)], "takes a view or stage, a query with --can"),
         (["verify", str(folder), "nothing"], "`nothing`"),
         (["status", str(folder / "elsewhere")], "there is no database in"),
         (["status", __file__], "is a file"),

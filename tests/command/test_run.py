@@ -47,7 +47,7 @@ def test_run_status_and_explain(app: Path, capsys: Shown) -> None:
     (app.parent / "in" / "b.csv").write_text("id,name\n4,z\n")
     assert main(["status", folder]) == 0
     shown = capsys.readouterr().out
-    assert re.search(r"^orders +directory +1 +3 +\d\.\d\d s +1 +0 +-$", shown, re.M)
+    assert re.search(r"^orders +directory +1 +3 +\d\.\d\d s +\? +0 +-$", shown, re.M)
     assert re.search(r"^counted +with state +1 +3 +\d\.\d\d s +0 +2 +\d\.\d kB$", shown, re.M)
     assert re.search(r"^counted +counted +best +- +yes +2$", shown, re.M)
     assert re.search(r"^s:counted\. .* the state of a stage$", shown, re.M)

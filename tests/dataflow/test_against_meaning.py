@@ -46,8 +46,8 @@ def state_of(db: Any, stage: Stage) -> dict[str, dict[Any, dict[Any, Any]]]:
         spec = maps.state_spec(stage, p)
         groups: dict[Any, dict[Any, Any]] = {}
         for table in snapshot.arrangement(spec.name).scan():
-            keys = rows_of(table, list(spec.lookup))
-            entries = rows_of(table, [n for n, _ in spec.key if n not in spec.lookup])
+            keys = rows_of(table, maps.group_of(spec))
+            entries = rows_of(table, [n for n, _ in spec.key if n not in maps.group_of(spec)])
             values = rows_of(table, [n for n, _ in spec.ring])
             for g, e, v in zip(keys, entries, values, strict=True):
                 if p.expires is not None and clock is not None and v[-1] is not None:

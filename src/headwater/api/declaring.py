@@ -57,6 +57,9 @@ RESERVED = (WEIGHT, "_version", "_h", "_i", "_change_type", "_commit_version", "
 class Declaring(Applying):
     """The part of a database that declares: sources and views are added, dropped, and computed anew."""
 
+    _watched: dict[str, str]
+    """The directories of sources that this process has named. A path in the log may be somebody else's, and is not opened."""
+
     def source(
         self,
         name: str,
@@ -98,9 +101,17 @@ class Declaring(Applying):
             before = replace(before, path=str(local_path(before.path)))
         named = before.held_in if before is not None else tuple(m.name for m in made.all_maps)
         made = replace(made, held_in=named)
+        source = self._declared(made, before)
+        if place is not None:
+            self._watched[name] = place
+        return source
+
+    def _declared(self, made: SourceDef, before: SourceDef | None) -> Source:
+        """A source that was declared, committed unless it is there."""
+        name, row = made.name, made.row
         if before == made:
             return Source(self, name)
-        self._check_columns(name, row, keys, strict, retain)
+        self._check_columns(name, row, made.key, made.strict, made.retain)
         with self._locked():
             self._writing()
             known = self.catalog.sources.get(name)
@@ -114,7 +125,7 @@ class Declaring(Applying):
             program = catalog.with_source(self.program, made)
             with self._commit(f"source {name}", (catalog, program)) as commit:
                 commit.set(*facts_of(made))
-                if retain:
+                if made.retain:
                     for m in made.all_maps:
                         commit.create(spec_of(m))
         return Source(self, name)

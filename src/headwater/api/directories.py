@@ -4,6 +4,9 @@ The files of a step are read in this process and applied by the code that `apply
 commit. So a process that is killed leaves the version before, and the files are new, or the version after. A step that
 fails is tried with half of its files until the one that is wrong is alone: those before it are taken, and it stops its
 directory until the next run, while the rest of the graph goes on.
+
+A database may be somebody else's, and so may a path in its log. So a directory is looked at only where `db.source` has
+named it in this process, as a stage runs only where its function is bound.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ import pyarrow as pa
 
 from headwater.api.applying import Beside
 from headwater.api.batches import Batches
-from headwater.api.catalog import SourceDef
+from headwater.api.catalog import SourceDef, well_defined
 from headwater.dataflow.calling import Failed
 from headwater.dataflow.directory import (
     File,
@@ -35,8 +38,9 @@ from headwater.dataflow.directory import (
     told_changed,
 )
 from headwater.dataflow.graph import Graph, NodeFact
-from headwater.errors import BadChange
-from headwater.io.files import limits, read_file
+from headwater.errors import BadChange, QueryError, StageMissing
+from headwater.io.files import checked_options, limits, read_file
+from headwater.state.directory import local_path
 
 
 @dataclass(frozen=True)
@@ -83,11 +87,17 @@ class Directories(Batches):
     def new_files(self, source: str) -> list[str]:
         """The files in a source's directory that were not taken, in the order in which they will be."""
         made = self.catalog.sources[self.catalog.named(source)]
+        if not self._is_watched(made):
+            raise not_named(made)
         there = listed(made)
         return [f.name for f in new_files(there, self._taken(made.name))]
 
+    def _is_watched(self, made: SourceDef) -> bool:
+        return made.path is not None and self._watched.get(made.name) == str(local_path(made.path))
+
     def _taken(self, source: str) -> dict[str, Any]:
-        return taken_of(source, self.store.at(self.version).facts)
+        facts = self.store.at(self.version).facts
+        return well_defined(self.version, lambda: taken_of(source, facts))
 
     def _look_again(self) -> None:
         """Files that come from now on are seen."""
@@ -99,10 +109,12 @@ class Directories(Batches):
         for name, made in self.directories().items():
             if name in failures or graph.nodes.get(name, NodeFact()).paused:
                 continue
+            if not self._is_watched(made):
+                continue
             if name not in self._looks.seen:
                 try:
                     self._looks.seen[name] = self._look(made)
-                except BadChange as e:
+                except (BadChange, QueryError) as e:
                     failures[name] = Failed(e)
                     continue
             if self._looks.seen[name].new:
@@ -110,6 +122,7 @@ class Directories(Batches):
         return out
 
     def _look(self, made: SourceDef) -> Seen:
+        checked_options(made.name, made.format, made.options)  # an older version took any
         there, taken = listed(made), self._taken(made.name)
         other = changed_file(there, taken)
         if other is not None:
@@ -174,6 +187,14 @@ class Directories(Batches):
         there = seen.there if seen is not None else taken
         gone = forgotten(taken, there, self._writer.floor())
         return {**{fact_of(source, n): None for n in gone}, **marks(source, files, version)}
+
+
+def not_named(made: SourceDef) -> StageMissing:
+    """What is said of a directory that this process has not named."""
+    return StageMissing(
+        f"the source `{made.name}` has a directory that this process has not named: {made.path}",
+        hint="declare it again with db.source(..., path=...); one that is declared without a path has none any more",
+    )
 
 
 def listed(made: SourceDef) -> list[File]:

@@ -11,7 +11,7 @@ from headwater.dataflow.fuse import follower
 from headwater.dataflow.graph import NodeFact
 from headwater.dataflow.maps import is_of_graph
 from headwater.dataflow.runnable import is_kahn
-from headwater.errors import BadChange
+from headwater.errors import BadChange, StageMissing
 from headwater.show.drawing import Explanation
 from headwater.show.graph import Shown, StageShown, explain_graph, explain_stage
 
@@ -26,7 +26,7 @@ class NodeStatus:
     rows: int
     seconds: float
     waiting: int | None
-    """Increments that a stage has not removed, or new files of a directory; None where it cannot be looked at."""
+    """Increments that a stage has not removed, or new files of a directory; None where they are not looked at."""
     entries: int = 0
     bytes: int = 0
     paused: bool = False
@@ -108,7 +108,7 @@ class Explaining(Running):
         for name in self.directories():
             node = graph.nodes.get(name, NodeFact())
             new: int | None = None
-            with contextlib.suppress(BadChange):  # run says what is wrong with it
+            with contextlib.suppress(BadChange, StageMissing):  # run says what is wrong with it
                 new = len(self.new_files(name))
             out.append(
                 NodeStatus(

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headwater.api.catalog import Catalog
-from headwater.api.directories import FilesRead
+from headwater.api.directories import FilesRead, not_named
 from headwater.api.epochs import Epochs, Prepared
 from headwater.api.held import failure
 from headwater.dataflow.calling import Failed
@@ -271,6 +271,9 @@ class Running(Epochs):
         if out.stopped != "nothing can run":
             return
         missing = [n for n in out.waiting if n not in self._bound and not graph.nodes[n].paused]
+        for made in self.directories().values():
+            if not self._is_watched(made):
+                raise not_named(made)
         if missing:
             raise StageMissing(
                 f"the stage `{missing[0]}` has input to read, and no function in this process",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, Row
 
@@ -15,7 +16,9 @@ from headwater.dataflow.maps import keyed
 from headwater.dataflow.rows import values_of
 from headwater.errors import QueryError, StageMissing
 from headwater.io.values import NOT_FITTING, one_value
-from headwater.state.run import column
+from headwater.state.arrangement import Arrangement
+from headwater.state.keys import all_parts, canonical, equal
+from headwater.state.run import MapSpec, column
 
 if TYPE_CHECKING:
     from headwater.api.running import Running
@@ -124,7 +127,8 @@ class StageHandle:
             raise QueryError(f"{key!r} is no key of `{self.name}`", hint="see its by=") from e
         store = self.database.store
         snapshot = store.at(self.database.version if version is None else version)
-        found = snapshot.arrangement(spec.name).lookup(keyed(spec, arrays, 1))
+        at = snapshot.arrangement(spec.name)
+        found = _of_group(at, spec, arrays) if p.kept.only else at.lookup(keyed(spec, arrays, 1))
         rows = _shown(p, found)
         if p.kept.kind == "record":
             return rows[0] if rows else None
@@ -162,6 +166,20 @@ class StageHandle:
     def __repr__(self) -> str:
         known = self._known
         return f"Stage({self.name}: {', '.join(known.inputs)} → {', '.join(known.outputs)})"
+
+
+def _of_group(at: Arrangement, spec: MapSpec, key: list[pa.Array]) -> pa.Table:
+    """The entries of a group where each is found by itself: all of the map are looked at."""
+    names, tables = maps.group_of(spec), [at.spec.schema.empty_table()]
+    wanted = all_parts([canonical(k) for k in key])
+    for table in at.scan():
+        if not names:
+            tables.append(table)
+            continue
+        first = pa.array(np.zeros(table.num_rows, np.int64))
+        held = all_parts([column(table, n) for n in names])
+        tables.append(table.filter(pa.array(equal(held, [w.take(first) for w in wanted]))))
+    return pa.concat_tables(tables)
 
 
 def _shown(p: Part, found: pa.Table) -> list[Row]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from headwater.dataflow.rows import frozen, rows_of, values_of
 from headwater.errors import StageError, StateConflict
 from headwater.state.arrangement import INDEX
 from headwater.state.hashing import hash_keys
-from headwater.state.keys import Bools
+from headwater.state.keys import Bools, canonical
 from headwater.state.positions import from_position
 from headwater.state.run import LEAST, MOST, MapSpec, column
 
@@ -149,12 +149,34 @@ class Grouped(Keyed):
         out = []
         for p in self.stage.state:
             spec = maps.state_spec(self.stage, p)
-            for table in self.context.arrangement(spec).scan(self.context.low, self.context.high):
+            for table in self._scan(spec):
                 table = table.filter(pa.array(self._fresh(p, table)))
-                keys = [column(table, n) for n in spec.lookup]
+                keys = [column(table, n) for n in maps.group_of(spec)]
                 if keys or table.num_rows:
                     out.append(keys)
         return out
+
+    def _scan(self, spec: MapSpec) -> Iterator[pa.Table]:
+        """All entries of a state map whose groups are computed here."""
+        at, low, high = self.context.arrangement(spec), self.context.low, self.context.high
+        if set(spec.lookup) == set(maps.group_of(spec)):
+            yield from at.scan(low, high)
+            return
+        for table in at.scan():
+            yield table.filter(pa.array(self._are_here(spec, table)))
+
+    def _are_here(self, spec: MapSpec, table: pa.Table) -> Bools:
+        """Which entries are of groups that are computed here; where the hash is of more than the group, by a hash of that."""
+        low, high = self.context.low, self.context.high
+        if low <= LEAST and high >= MOST:
+            return np.ones(table.num_rows, np.bool_)
+        names = maps.group_of(spec)
+        if set(spec.lookup) == set(names):
+            h = np.asarray(column(table, "_h"))
+        else:
+            h = hash_keys([canonical(column(table, n)) for n in names], table.num_rows)
+        here: Bools = (h >= np.int64(low)) & (h <= np.int64(high - 1))
+        return here
 
     def _held(self, groups: Groups, p: Part) -> list[dict[Any, Any]]:
         """What a part is for each group."""
@@ -162,13 +184,8 @@ class Grouped(Keyed):
         at = self.context.arrangement(spec)
         if p.kept.only:
             pairs = self._named_entries(groups, p)
-            keys = keyed(
-                spec, [pairs.column(n).combine_chunks() for n in spec.lookup], pairs.num_rows
-            )
-            for n in spec.keys:
-                if n not in spec.lookup:
-                    keys = keys.append_column(n, pairs.column(n))
-            found = at.lookup(keys, whole_key=True)
+            arrays = [pairs.column(n).combine_chunks() for n in spec.lookup]
+            found = at.lookup(keyed(spec, arrays, pairs.num_rows), whole_key=True)
             index = np.asarray(column(pairs, INDEX))[np.asarray(column(found, INDEX))].tolist()
         else:
             found = at.lookup(keyed(spec, groups.arrays, groups.count))
@@ -216,7 +233,7 @@ class Grouped(Keyed):
             if since is None:
                 self._begin(p, spec)
                 continue
-            for table in self.context.arrangement(spec).scan(self.context.low, self.context.high):
+            for table in self._scan(spec):
                 gone = table.filter(pa.array(~self._fresh(p, table)))
                 there = pa.array(np.zeros(gone.num_rows, np.int64))
                 place = gone.schema.get_field_index(COUNT)
@@ -224,7 +241,7 @@ class Grouped(Keyed):
 
     def _begin(self, p: Part, spec: MapSpec) -> None:
         """Entries that were written before there was a time begin with the first."""
-        for table in self.context.arrangement(spec).scan(self.context.low, self.context.high):
+        for table in self._scan(spec):
             some = table.filter(column(table, WRITTEN).is_null())
             at = pa.array([self.made.clock] * some.num_rows, maps.clock_type(self.stage))
             self.made.add(spec, some.set_column(some.schema.get_field_index(WRITTEN), WRITTEN, at))
@@ -272,15 +289,12 @@ class Grouped(Keyed):
 
     def _put_entries(self, spec: MapSpec, table: pa.Table) -> None:
         """New entries; those of records of groups that are computed elsewhere are kept apart."""
-        low, high = self.context.low, self.context.high
-        if spec.kind != "latest" or (low <= LEAST and high >= MOST):
+        mine = self._are_here(spec, table)
+        if spec.kind != "latest" or mine.all():
             self.made.add(spec, table)
             return
-        h = np.asarray(column(table, "_h"))
-        mine = (h >= np.int64(low)) & (h <= np.int64(high - 1))
         self.made.add(spec, table.filter(pa.array(mine)))
-        if not mine.all():
-            self.made.foreign.append((spec, table.filter(pa.array(~mine))))
+        self.made.foreign.append((spec, table.filter(pa.array(~mine))))
 
     def _note(
         self,

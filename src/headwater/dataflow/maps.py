@@ -23,6 +23,7 @@ from headwater.calculus.types import KeyType, RecordType
 from headwater.dataflow.define import Input, Part, Stage
 from headwater.interop.arrow_types import arrow_type
 from headwater.state.hashing import hash_keys
+from headwater.state.keys import canonical
 from headwater.state.run import MapSpec, Order
 
 COUNT = "r0"
@@ -77,11 +78,18 @@ def state_spec(stage: Stage, part: Part) -> MapSpec:
         order = tuple(Order(f"k{part.kept.columns.index(c)}") for c in part.kept.order)
         return MapSpec(name, (*group, *key), _COUNT, lookup, "change", order)
     key = numbered("k", types_of(part.key))
+    if part.kept.only:  # entries are looked up one by one, whatever else the group has
+        lookup = tuple(n for n, _ in (*group, *key))
     values = numbered("v", types_of(part.row))
     at: Columns = ()
     if part.expires is not None:
         at = ((WRITTEN, clock_type(stage)),)
     return MapSpec(name, (*group, *key), (*_COUNT, *values, *at), lookup, "latest")
+
+
+def group_of(spec: MapSpec) -> list[str]:
+    """The columns of a state map that are the group's key."""
+    return [n for n, _ in spec.key if n.startswith("g")]
 
 
 def clock_type(stage: Stage) -> pa.DataType:
@@ -150,12 +158,12 @@ def only_columns(part: Part, i: Input) -> bool:
 
 def entries(spec: MapSpec, columns: dict[str, pa.Array], rows: int) -> pa.Table:
     """Columns of a map's entries with their hash."""
-    h = hash_keys([columns[n] for n in spec.lookup], rows)
+    h = hash_keys([canonical(columns[n]) for n in spec.lookup], rows)
     names = [n for n, _ in (*spec.key, *spec.ring)]
     return pa.table([pa.array(h), *(columns[n] for n in names)], ["_h", *names])
 
 
 def keyed(spec: MapSpec, arrays: Sequence[pa.Array], rows: int) -> pa.Table:
     """Look-up keys with their hash."""
-    h = hash_keys(list(arrays), rows) if arrays else np.zeros(rows, np.int64)
+    h = hash_keys([canonical(a) for a in arrays], rows) if arrays else np.zeros(rows, np.int64)
     return pa.table([pa.array(h), *arrays], ["_h", *spec.lookup])
