@@ -136,6 +136,7 @@ class Call:
         """Makes a call and notes what it gave; one that fails is raised, or its rows are set aside."""
         aside = self.stage.on_error == "set aside"
         had = {o: len(v) for o, v in self.values.items()} if aside else {}
+        points = dict(self.made.points) if aside else {}
         try:
             self.gave(call, make(), times)
             return True
@@ -145,9 +146,62 @@ class Call:
                 raise Failed(e, key, next((r for _, r in given), None)) from e
             for o, n in had.items():
                 del self.values[o][n:], self.weights[o][n:], self.of[o][n:]
-            told = Failed(e).told
-            self.made.aside += [(i, repr(key), repr(r), told) for i, r in given]
+            self.made.points = points
+            self._aside(key, given, Failed(e))
             return False
+
+    def _aside(self, key: Any, rows: list[Any], why: Failed) -> None:
+        self.made.aside += [(i, repr(key), repr(r), why.told) for i, r in rows]
+
+    def finish(
+        self,
+        act: Callable[[], None],
+        calls: int,
+        fits: Callable[[int], None],
+        given: Callable[[int], tuple[Any, list[Any]]],
+    ) -> None:
+        """Ends an epoch by `act`. Where that fails, and calls are set aside, those that gave what does not fit are.
+
+        `fits` raises for such a call; `given` says the key and the rows of one that is set aside.
+        """
+        if self.stage.on_error != "set aside":
+            act()
+            return
+        made = self.made
+        before = {n: list(pieces) for n, pieces in made.entries.items()}, list(made.foreign)
+        try:
+            act()
+            return
+        except Failed:
+            made.entries, made.foreign = before
+            made.outputs, made.plain = {}, {}
+            bad = self._unfit(calls, fits)
+            if not bad:
+                raise
+        for call, why in bad.items():
+            self._aside(*given(call), why)
+        for o, of in self.of.items():
+            kept = [i for i, call in enumerate(of) if call not in bad]
+            self.values[o] = [self.values[o][i] for i in kept]
+            self.weights[o] = [self.weights[o][i] for i in kept]
+            self.of[o] = [of[i] for i in kept]
+        act()
+
+    def _unfit(self, calls: int, fits: Callable[[int], None]) -> dict[int, Failed]:
+        """The calls that gave what does not fit, each looked at by itself."""
+        out: dict[int, Failed] = {}
+        for o, row in self.stage.outputs.items():
+            for values, call in zip(self.values[o], self.of[o], strict=True):
+                try:
+                    self.converted(o, row, [values], lambda i: Failed(ValueError()))
+                except Failed as e:
+                    out.setdefault(call, e)
+        for call in range(calls):
+            try:
+                fits(call)
+            except Failed as e:
+                out.setdefault(call, e)
+        return out
 
     def converted(
         self,
@@ -186,9 +240,8 @@ class Call:
             except HeadwaterError as found:
                 failed: Failed = where(i)
                 what = found.what.partition(": ")[2] or found.what
-                failed.why = StageError(
-                    f"`{self.stage.name}` gave for `{name}`: {what}", hint=found.hint
-                )
+                hint = found.hint.partition("; apply(")[0]  # a stage has no such word
+                failed.why = StageError(f"`{self.stage.name}` gave for `{name}`: {what}", hint=hint)
                 return failed
         return Failed(e)
 

@@ -60,8 +60,19 @@ class Grouped(Keyed):
                 wrote.append(closed(state) if well else Writes({n: Held() for n in held}))
             else:
                 self.call(groups, g, args, by_name)
-        self.tables(self.where(groups))
-        self._write(groups, wrote)
+
+        def ended() -> None:
+            self.tables(self.where(groups))
+            self._write(groups, wrote)
+
+        def aside(g: int) -> tuple[Any, list[Any]]:
+            if wrote:
+                wrote[g] = Writes({n: Held() for n in held})
+            return self.rows_given(groups, g)
+
+        self.finish(
+            ended, groups.count, lambda g: self._check_writes(groups, g, wrote), aside
+        )
         if s.clock is not None:
             self._wake(groups, wrote, due)
         return self.made
@@ -286,6 +297,14 @@ class Grouped(Keyed):
                         self._note(p, written, (other, at), g, value, groups)
             if written:
                 self._put_entries(spec, self._entries(groups, p, spec, written))
+
+    def _check_writes(self, groups: Groups, g: int, wrote: list[Writes]) -> None:
+        """Raises where a call wrote what does not fit."""
+        for p in self.stage.state if wrote else ():
+            own = wrote[g].own[p.kept.name].writes
+            key, spec = frozen(groups.keys[g]), maps.state_spec(self.stage, p)
+            if own:
+                self._entries(groups, p, spec, {(key, at): (g, v) for at, v in own.items()})
 
     def _put_entries(self, spec: MapSpec, table: pa.Table) -> None:
         """New entries; those of records of groups that are computed elsewhere are kept apart."""

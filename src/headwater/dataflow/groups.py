@@ -224,6 +224,11 @@ class Keyed(Call):
 
         return self.called(g, lambda: f(key, *args, **named), 1, key, rows)
 
+    def rows_given(self, groups: Groups, g: int) -> tuple[Any, list[Any]]:
+        """A group's key, and its rows with the inputs that they are of."""
+        rows = [(i.name, r) for i in self.stage.inputs for r in groups.of(i.name, g)]
+        return self.shown(groups.keys[g]), rows
+
     def where(self, groups: Groups) -> Callable[[int], Failed]:
         """Whom a call was for."""
 

@@ -33,17 +33,28 @@ class RowWise(Call):
         framed(rows, table, self.context.frames.get(given.name))
         if self.stage.remember:
             self._remembered(table, rows)
-        else:
-            self._all(rows, weights_of(table), self._named(table, rows, list(range(len(rows)))))
-        self.tables(lambda i: Failed(ValueError(), None, rows[i]))
+            self.tables(lambda i: Failed(ValueError(), None, rows[i]))
+            return self.made
+        self._all(rows, weights_of(table), self._named(table, rows, list(range(len(rows)))))
+        self._end(rows)
         return self.made
+
+    def _end(self, rows: list[Any]) -> None:
+        """What all rows gave, as tables."""
+        name = self.stage.inputs[0].name
+        self.finish(
+            lambda: self.tables(lambda i: Failed(ValueError(), None, rows[i])),
+            len(rows),
+            lambda i: None,
+            lambda i: (None, [(name, rows[i])]),
+        )
 
     def run_plain(self, values: list[Any], weights: list[int]) -> Made:
         """The same for rows that another stage gave just now; equal ones need not be added up, for f is linear."""
         (given,) = self.stage.inputs
         rows = list(map(row_class(given.columns), values))
         self._all(rows, weights, nothing_named)
-        self.tables(lambda i: Failed(ValueError(), None, rows[i]))
+        self._end(rows)
         return self.made
 
     def _all(

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from headwater.calculus.types import RecordType
 from headwater.dataflow import epoch
-from headwater.dataflow.call import Context, Made
+from headwater.dataflow.call import Call, Context, Made
 from headwater.dataflow.calling import Failed, keys_given
 from headwater.dataflow.define import Input, Stage, arrow_schema
 from headwater.dataflow.lookups import LookUps
@@ -33,7 +33,6 @@ from headwater.engine.here.answers import consolidated
 from headwater.engine.spark.rounds import BLOBS, bytes_of, from_bytes, given, numbers_of, runs_of
 from headwater.engine.spark.session import Session, telling
 from headwater.errors import StageError, StateConflict
-from headwater.io.values import converted
 from headwater.plan.program import WEIGHT
 from headwater.state.arrangement import Arrangement
 from headwater.state.files import LocalFiles
@@ -105,6 +104,8 @@ class Plan:
 
     def part_of(self, h: Ints) -> Ints:
         """The parts of hashes."""
+        if self.parts == 1:
+            return np.zeros(len(h), np.int64)
         step = np.uint64((1 << 64) // self.parts)
         places = (h.view(np.uint64) ^ np.uint64(1 << 63)) // step
         found: Ints = np.minimum(places, np.uint64(self.parts - 1)).astype(np.int64)
@@ -174,9 +175,15 @@ def run(
     finally:
         for name in made:
             (root / name).unlink(missing_ok=True)
-    found = _gathered(rows)
-    for name, tables in found.foreign.items():
-        _check_foreign(plan, name, pa.concat_tables(tables), found.runs.get(name, []))
+    try:
+        found = _gathered(rows)
+        for name, tables in found.foreign.items():
+            _check_foreign(plan, name, pa.concat_tables(tables), found.runs.get(name, []))
+    except Failed:
+        for r in rows:
+            if r["kind"] == "file":
+                (root / r["content"].decode()).unlink(missing_ok=True)
+        raise
     return found
 
 
@@ -292,11 +299,11 @@ def _keys(plan: Plan, i: Input, table: pa.Table) -> tuple[list[pa.Array], Ints, 
             raise Failed(e, None, row) from e
         keys += mine
         where += [n] * len(mine)
-    names = [n for n, _ in stage.key.fields]
-    columns = {c: [k[j] for k in keys] for j, c in enumerate(names)}
-    made = converted(f"the key of {stage.name}", stage.key, columns, plan.context["zone"], False)
+    call = Call(stage, Context(plan.arrangement, **plan.context))
+    shown = lambda j: Failed(ValueError(), None, rows[where[j]])  # noqa: E731
+    made = call.converted(f"the key of {stage.name}", stage.key, keys, shown)
     return (
-        [canonical(column(made, c)) for c in names],
+        [canonical(a) for a in made],
         np.array(where, np.int64),
         np.array(every, np.int64),
     )

@@ -37,7 +37,12 @@ class Whole(Keyed):
             args = [groups.of(i.name, g) for i in s.inputs]
             if any(args):
                 self.call(groups, g, args, named(g))
-        self.tables(self.where(groups))
+        self.finish(
+            lambda: self.tables(self.where(groups)),
+            n,
+            lambda g: None,
+            lambda g: self.rows_given(groups, g),
+        )
         for o, row in s.outputs.items():
             self._instead(groups, o, row)
         return self.made
