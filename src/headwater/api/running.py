@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
+from headwater.api.catalog import Catalog
 from headwater.api.directories import FilesRead, not_named
 from headwater.api.epochs import Epochs, Prepared
 from headwater.api.held import failure
@@ -123,9 +124,10 @@ class Running(Epochs):
         """Runs the stage whose turn it is, or several at the same time; who ran."""
         with self._locked():
             self._writing()
-            snapshot, graph = self.store.at(self.version), self.graph
+            snapshot, graph, catalog = self.store.at(self.version), self.graph, self.catalog
             chosen = self._chosen(snapshot, graph, most, bottlenecks)
             if not chosen:
+                self._check_right()
                 return []
             if self._decide_flows([name for name, *_ in chosen]):
                 return self._turn(most, bottlenecks, turns)
@@ -142,8 +144,39 @@ class Running(Epochs):
             for name, job in jobs:
                 with self._locked():
                     self._writing()
-                    ran += self._one(name, job.result, turns)
-        return ran
+                    if self._is_as_before(name, graph, catalog):
+                        ran += self._one(name, job.result, turns)
+        return ran or self._turn(1, bottlenecks, turns)  # what was prepared in vain is done again
+
+    def _is_as_before(self, name: str, before: Graph, catalog: Catalog) -> bool:
+        """Whether an epoch that was prepared may be committed: nobody ran or defined anything meanwhile that it depends on.
+
+        Another run of the same handle may have read the same increments; a new reader would miss what passes between
+        stages that are run together.
+        """
+        now = self.graph
+        if now is before:
+            return True
+        if now.stages != before.stages or now.flows != before.flows or self.catalog is not catalog:
+            return False
+        return all(
+            now.nodes.get(n) == before.nodes.get(n) for n in [name, *self._behind(name, before)]
+        )
+
+    def _behind(self, name: str, graph: Graph) -> Iterator[str]:
+        """The stages that are run together with one."""
+        stage = self._bound.get(name)
+        for o in stage.outputs if stage is not None else ():
+            after = self._follower(stage, o, graph)
+            if after is not None:
+                yield after.name
+                yield from self._behind(after.name, graph)
+
+    def _check_right(self) -> None:
+        """Raises where another handle has taken over: what it has committed is not seen here, so that nothing can run."""
+        assert self._writer is not None
+        with self._telling("reading"):
+            self._writer.lease.check()
 
     def _one(
         self, name: str, prepare: Callable[[], Prepared | FilesRead], turns: _Turns

@@ -318,7 +318,7 @@ class Writable(Readable):
                 ) from e
             raise StateError(
                 f"the state in {self.path} could not be written: {e.strerror or e}",
-                hint="nothing was committed; make room or mend the disk, and apply the same change again",
+                hint="nothing was committed; make room or mend the disk, and do the same again",
             ) from e
 
 

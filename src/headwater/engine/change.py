@@ -60,7 +60,7 @@ def write_file(root: Path, table: pa.Table) -> str:
     except OSError as e:
         raise StateError(
             f"a change could not be staged in {root / FOLDER}: {e.strerror or e}",
-            hint="nothing was committed; make room or mend the disk, and apply the same change again",
+            hint="nothing was committed; make room or mend the disk, and do the same again",
         ) from e
     return name
 
