@@ -166,7 +166,9 @@ class Running(Epochs):
     def _behind(self, name: str, graph: Graph) -> Iterator[str]:
         """The stages that are run together with one."""
         stage = self._bound.get(name)
-        for o in stage.outputs if stage is not None else ():
+        if stage is None:
+            return
+        for o in stage.outputs:
             after = self._follower(stage, o, graph)
             if after is not None:
                 yield after.name
