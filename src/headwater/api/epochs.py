@@ -127,10 +127,10 @@ class Epochs(Directories):
         return out
 
     def _queue_columns(self, name: str, spec: MapSpec) -> tuple[str, ...]:
-        source = self.catalog.sources.get(name)
-        if source is not None and not spec.of.startswith("f:"):
-            return tuple(source.maps[name].columns)
-        return tuple(n for n, _ in spec.key)
+        """The columns of a queue's map that hold the row."""
+        if spec.of.startswith("f:"):
+            return tuple(n for n, _ in spec.key)
+        return tuple(self.catalog.owning(name).maps[name].columns)
 
     def _prepared(
         self, name: str, run: Run, inboxes: dict[str, Inbox], snapshot: Snapshot, graph: Graph
@@ -210,7 +210,10 @@ class Epochs(Directories):
             return snapshot.arrangement(spec.name)
 
         look_up = LookUps(
-            stage, self._looked_up(stage), arrangement, lambda n: self.table(n, snapshot.number)
+            stage,
+            self._looked_up(stage),
+            arrangement,
+            lambda n: self._whole_rows(n, snapshot.number),
         )
         zone = self.session.zone
         return Context(

@@ -14,11 +14,13 @@ from typing import Any
 import pyarrow as pa
 
 from headwater.api.catalog import SETTLED, well_defined
+from headwater.api.verify import source_view
 from headwater.api.writing import Writable
 from headwater.calculus.types import RecordType
 from headwater.dataflow import maps
 from headwater.dataflow.define import Stage
 from headwater.dataflow.graph import Graph
+from headwater.dataflow.nested import rows_changed, source_rows_changed
 from headwater.dataflow.words import Punctuation
 from headwater.engine.change import Change
 from headwater.engine.increment import Increment
@@ -77,15 +79,16 @@ class Feeding(Writable):
         self._graph_known = self.version, graph
 
     def feed_of(self, name: str) -> Feed:
-        """Where the rows of a source, view or flow are for those who read its changes."""
-        source = self.catalog.sources.get(name)
-        if source is not None:
-            row = source.row
-            if source.retain and not source.nested:
+        """Where the rows of a source, of an array of it, of a view or of a flow are for those who read its changes."""
+        if name in self.program.views:
+            row = self.program.views[name].type
+        else:
+            source = self.catalog.owning(name)
+            whole_rows = source.nested and name == source.name
+            row = source.row if whole_rows else source.relations[name]
+            if source.retain and not whole_rows:
                 m = source.maps[name]
                 return Feed(spec_of(m), tuple(m.columns), row, True)
-        else:
-            row = self.program.views[name].type
         spec = maps.flow_spec(name, row)
         return Feed(spec, tuple(n for n, _ in spec.key), row, False)
 
@@ -109,7 +112,7 @@ class Feeding(Writable):
         for name, change in staged.items():
             if name not in inputs and name not in indexed:
                 continue
-            if not change.rows:
+            if not change.rows or self._is_nested(name):
                 continue
             feed = self.feed_of(name)
             if name in indexed or not feed.shared:
@@ -121,15 +124,46 @@ class Feeding(Writable):
                 told.runs[name] = feed.spec.name
         for name in sorted(self._wanted(graph)):
             assert increment is not None
-            table = increment.changes_of(self.program.views[name])
-            if not table.num_rows:
-                continue
-            feed = self.feed_of(name)
-            self._index(working, name, feed.row, table, indexed)
-            if name in inputs:
-                put(working, feed.spec, feed.columns, table)
-                told.runs[name] = feed.spec.name
+            view = self.program.views[name]
+            table = rows_changed(view, working) if view.parts else increment.changes_of(view)
+            self._tell_rows(told, working, name, table, inputs, indexed)
+        for name in {self.catalog.owning(n).name for n, c in staged.items() if c.rows}:
+            if self._is_nested(name) and (name in inputs or name in indexed):
+                table = self._source_rows(name, staged, working)
+                self._tell_rows(told, working, name, table, inputs, indexed)
         return told
+
+    def _source_rows(self, name: str, staged: Mapping[str, Change], working: Working) -> pa.Table:
+        """The whole rows of a nested source that changed, by themselves or inside."""
+        source = self.catalog.sources[name]
+        parts = [p for p in source.parts if p.name in staged]
+        changes = [whole(staged[p.name], self.path, working) for p in parts]
+        labels = [p.label for p in parts]
+        key = source.parts[0].key
+        return source_rows_changed(source_view(source), key, labels, changes, working)
+
+    def _is_nested(self, name: str) -> bool:
+        """Whether something is a source whose rows are kept apart from their arrays."""
+        source = self.catalog.sources.get(name)
+        return source is not None and source.nested
+
+    def _tell_rows(
+        self,
+        told: Told,
+        working: Working,
+        name: str,
+        table: pa.Table,
+        inputs: Collection[str],
+        indexed: Mapping[str, Collection[tuple[str, ...]]],
+    ) -> None:
+        """Rows that changed and are in no run of their own."""
+        if not table.num_rows:
+            return
+        feed = self.feed_of(name)
+        self._index(working, name, feed.row, table, indexed)
+        if name in inputs:
+            put(working, feed.spec, feed.columns, table)
+            told.runs[name] = feed.spec.name
 
     def _index(
         self,

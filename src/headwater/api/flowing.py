@@ -23,6 +23,7 @@ from headwater.dataflow.define import Readable, Stage
 from headwater.dataflow.framing import Cut
 from headwater.dataflow.graph import FlowFact, Graph, Known
 from headwater.dataflow.marks import mark
+from headwater.dataflow.nested import in_one_order
 from headwater.dataflow.queues import Cursor
 from headwater.dataflow.trial import Given, defined, note
 from headwater.engine.rings import spec_of
@@ -76,23 +77,20 @@ class Flowing(Declaring):
     # --- defining --------------------------------------------------------------------------------------------------
 
     def _readables(self) -> dict[str, Readable]:
-        """Everything that a stage may read, by name."""
-        out = {
-            n: Readable(s.row, False, s.retain)
-            for n, s in self.catalog.sources.items()
-            if not s.nested
-        }
-        for n, v in self.program.views.items():
-            if not v.parts:
-                out[n] = Readable(v.type, True)
-        return out
+        """Everything that a stage may read, by name: sources, arrays of sources that have an owner, flows and views."""
+        out = {n: Readable(s.row, False, s.retain) for n, s in self.catalog.sources.items()}
+        for s in self.catalog.sources.values():
+            if s.nested:
+                inner = {n: r for n, r in s.relations.items() if n != s.name}
+                out |= {n: Readable(r, False, False) for n, r in inner.items()}
+        return out | {n: Readable(v.type, True) for n, v in self.program.views.items()}
 
     def _stage(self, given: Given) -> Callable[..., Any]:
         known = self._readables()
         for i in given.inputs:
             name = getattr(i, "what", getattr(i, "name", i))
             if isinstance(name, str) and name not in known:
-                self._refuse_nested(given.name, name)
+                self._refuse_path(given.name, name)
         stage = given.checked(known)
         marks = {what: mark(f) for what, f in stage.functions.items()}
         note(given.f, given)
@@ -110,12 +108,13 @@ class Flowing(Declaring):
             self._bound[stage.name] = stage
         return given.f
 
-    def _refuse_nested(self, stage: str, name: str) -> None:
-        named = self.catalog.named(name)
-        if named in self.catalog.sources or named in self.program.views:
+    def _refuse_path(self, stage: str, name: str) -> None:
+        """Raises for the path of an array in a view: it has no rows that could be addressed by themselves."""
+        head = self.catalog.named(name.partition(".")[0])
+        if "." in name and head in self.program.views:
             raise StageError(
-                f"the stage `{stage}` reads `{name}`, whose rows are nested",
-                hint="define a view that opens its inner rows, and read that",
+                f"the stage `{stage}` reads `{name}`, an array of the view `{head}`",
+                hint=f'read "{head}", whose rows come whole, or define a view that opens the array',
             )
 
     def _same(self, known: Known, stage: Stage, marks: Mapping[str, str]) -> bool:
@@ -173,12 +172,7 @@ class Flowing(Declaring):
             working = self._working(commit, program)
             first: list[str] = []
             for i in stage.inputs:
-                feed = (
-                    self.feed_of(i.name)
-                    if i.name in self.catalog.sources or i.name in self.program.views
-                    else None
-                )
-                assert feed is not None, "a stage reads what is there"
+                feed = self.feed_of(i.name)
                 commit.create(maps.queue_spec(stage.name, i.name, feed.spec))
                 if i.start == "all" and not feed.shared:
                     table = self._rows_now(i.name)
@@ -246,7 +240,16 @@ class Flowing(Declaring):
         source = self.catalog.sources.get(name)
         if source is not None and not source.retain:
             return None
-        return self.table(name)
+        return self._whole_rows(name, None)
+
+    def _whole_rows(self, name: str, version: int | None) -> pa.Table:
+        """All rows with `_w`; those that are nested with their inner bags in one order."""
+        table = self.table(name, version)
+        view = self.program.views.get(name)
+        nested = view is not None and bool(view.parts)
+        if view is None:
+            nested = self.catalog.sources[name].nested
+        return in_one_order(self._readables()[name].row, table) if nested else table
 
     def _create_indexes(
         self, commit: StoreCommit, working: Any, stage: Stage, graph: Graph
@@ -266,7 +269,7 @@ class Flowing(Declaring):
                 continue
             made.add(spec.name)
             commit.create(spec)
-            put(working, spec, [n for n, _ in spec.key], self.table(look.what))
+            put(working, spec, [n for n, _ in spec.key], self._whole_rows(look.what, None))
 
     def _flow_source(self, name: str, ddl: str, written: str, retain: bool) -> SourceDef:
         made = SourceDef(name, ddl, retain=retain, written=written)
