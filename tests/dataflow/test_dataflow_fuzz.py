@@ -6,9 +6,10 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from graphs import drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from graphs import drawn
 from test_against_meaning import LOOSE, told
 
 

@@ -7,13 +7,15 @@ from collections.abc import Mapping
 from headwater.api.catalog import SourceDef
 from headwater.dataflow.calling import Failed
 from headwater.dataflow.graph import Graph
-from headwater.errors import StageFailed
+from headwater.errors import FlowFull, StageFailed
 
 
 def failure(
     name: str, graph: Graph, failed: Failed, sources: Mapping[str, SourceDef]
-) -> StageFailed:
+) -> StageFailed | FlowFull:
     """What is said of an epoch that failed."""
+    if isinstance(failed.why, FlowFull):  # the stage is as it should be, and has no room
+        return failed.why
     if name not in graph.stages:
         return directory_failure(sources[name], failed)
     node = graph.nodes[name]

@@ -26,6 +26,7 @@ from headwater.errors import (
     CycleLimit,
     DeletesMissingRows,
     EngineError,
+    FlowFull,
     HeadwaterError,
     QueryError,
     StageError,
@@ -193,8 +194,9 @@ class Running(Epochs):
         except (
             BadChange,
             EngineError,
+            FlowFull,
             QueryError,
-        ) as e:  # of what it gave, in a view or in a flow that is kept
+        ) as e:  # of what it gave, in a view, in a flow that is kept, or in a queue
             self._failures[name] = Failed(_taken_back(e))
         return [name]
 
@@ -268,7 +270,9 @@ class Running(Epochs):
                 out.waiting[name] = counts
         for name, failed in self._failures.items():
             out.held[name] = failed.told
-        for name, failed in self._failures.items():
+        # What failed comes first: a flow is full because of it, if not because something waits.
+        by_cause = sorted(self._failures.items(), key=lambda f: isinstance(f[1].why, FlowFull))
+        for name, failed in by_cause:
             raise failure(name, graph, failed, self.catalog.sources)
         if out.stopped != "nothing can run":
             return

@@ -70,9 +70,7 @@ class Grouped(Keyed):
                 wrote[g] = Writes({n: Held() for n in held})
             return self.rows_given(groups, g)
 
-        self.finish(
-            ended, groups.count, lambda g: self._check_writes(groups, g, wrote), aside
-        )
+        self.finish(ended, groups.count, lambda g: self._check_writes(groups, g, wrote), aside)
         if s.clock is not None:
             self._wake(groups, wrote, due)
         return self.made
