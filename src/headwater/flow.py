@@ -1,5 +1,6 @@
 """The words of dataflow, for `from headwater import flow`: inputs, routes, state, framing, runnables, and trials."""
 
+from headwater.dataflow.bulk import result
 from headwater.dataflow.runnable import (
     Waiting,
     all_inputs,
@@ -56,6 +57,7 @@ __all__ = [
     "punctuate",
     "reads",
     "record",
+    "result",
     "route",
     "same_frame",
     "sliding",

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.state import compaction
+from headwater.state import arrangement, compaction
 from headwater.state import run as runs
 from headwater.state.arrangement import INDEX, Arrangement
 from headwater.state.ends import first_k, last_k
@@ -82,10 +82,10 @@ def rows_of(found: pa.Table) -> list[tuple[int, int | None, str]]:
 Model = dict[tuple[int, int | None], str]
 
 
-def assert_like(arrangement: Arrangement, model: Model) -> None:
+def assert_like(at: Arrangement, model: Model) -> None:
     """All ways to read say what a dict says."""
     with patch.object(Arrangement, "pieces", _pieces):
-        found = [r for t in arrangement.scan() for r in rows_of(t)]
+        found = [r for t in at.scan() for r in rows_of(t)]
     want = [(k, o, v) for (k, o), v in model.items()]
     assert sorted(found, key=repr) == sorted(want, key=repr)
     whole = [(k, o) for k in range(4) for o in (None, 0, 1)]
@@ -96,21 +96,21 @@ def assert_like(arrangement: Arrangement, model: Model) -> None:
             "o": pa.array([o for _, o in whole], INT),
         }
     )
-    told = arrangement.lookup(keys, whole_key=True)
+    told = at.lookup(keys, whole_key=True)
     places = told.column(INDEX).to_pylist()
     assert {whole[i]: r[2] for i, r in zip(places, rows_of(told), strict=True)} == model
     assert len(places) == len(model)
     groups = keys.select(["_h", "k"]).take(pa.array(range(0, len(whole), 3)))
-    told = arrangement.lookup(groups)
+    told = at.lookup(groups)
     assert sorted(rows_of(told), key=repr) == sorted(want, key=repr)
-    if arrangement.spec.order:
+    if at.spec.order:
         ordered = sorted(want, key=lambda r: (r[0], r[1] is not None, r[1] or 0))
-        assert rows_of(first_k(arrangement, groups, 9)) == ordered
+        assert rows_of(first_k(at, groups, 9)) == ordered
         ends = [[r for r in ordered if r[0] == k][-1:] for k in range(4)]
-        assert rows_of(last_k(arrangement, groups, 1)) == [r for end in ends for r in end]
+        assert rows_of(last_k(at, groups, 1)) == [r for end in ends for r in end]
         zero = pa.table({"o": pa.array([0] * 4, INT)})
         later = [r for r in ordered if r[1] is not None]
-        assert rows_of(from_position(arrangement, groups, zero)) == later
+        assert rows_of(from_position(at, groups, zero)) == later
 
 
 def _pieces(_: Arrangement, low: int = runs.LEAST, high: int = runs.MOST, rows: int = 0) -> Any:
@@ -135,7 +135,8 @@ def test_what_is_put_is_read_back(kind: Kind, data: st.DataObject) -> None:
     spec = spec_of(kind, data.draw(st.sampled_from([(), (Order("o"),)])))
     files, refs, made, model = Memory(), list[RunRef](), list[RunRef](), Model()
     opened = Runs(files)
-    with patch.object(runs, "SEGMENT", data.draw(st.sampled_from([1, 2, 100]))):
+    crowded = patch.object(arrangement, "CROWDED", data.draw(st.sampled_from([0, 8])))
+    with crowded, patch.object(runs, "SEGMENT", data.draw(st.sampled_from([1, 2, 100]))):
         for i, rows in enumerate(batches):
             entries = Arrangement(spec, refs, opened).put(table(kind, rows, data.draw(forms)))
             assert entries.schema == spec.schema

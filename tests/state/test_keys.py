@@ -16,12 +16,14 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headwater.state import arrangement
 from headwater.state.arrangement import Arrangement
 from headwater.state.compaction import compact
 from headwater.state.ends import first_k
@@ -274,31 +276,32 @@ def test_equal_keys_are_one_entry(kind: Kind, data: st.DataObject) -> None:
     spec = MapSpec("m", (("k", kind.type),), (("n", pa.int64()),), ("k",), mode)
     files = Memory()
     runs, refs, model = Runs(files), list[RunRef](), dict[Plain, int]()
-    for i, (batch, form) in enumerate(zip(batches, forms, strict=True)):
-        keys = [k for k, _ in batch]
-        table = probe_table(kind, keys, form).append_column(
-            "n", pa.array([n for _, n in batch], pa.int64())
-        )
-        entries, touched = Arrangement(spec, refs, runs).merge(table)
-        assert touched is not None
-        old, model = model, dict(model)
-        for k, n in batch:
-            model[kind.same(k)] = model.get(kind.same(k), 0) + n
-        changed = {p for p in map(kind.same, keys) if model[p] != old.get(p, 0)}
-        model = {p: n for p, n in model.items() if n}
-        told = [kind.same(k) for k in touched.keys.column("k").to_pylist()]
-        assert len(told) == len(changed) and set(told) == changed
-        assert touched.old.column("n").to_pylist() == [old.get(p, 0) for p in told]
-        assert touched.new.column("n").to_pylist() == [model.get(p, 0) for p in told]
-        refs = [*refs, *written(files, spec, [entries], i + 1)]
-        same(kind, Arrangement(spec, refs, runs), model, probes, data.draw(FORMS))
-    for some in (refs[1:], refs):
-        if some:
-            writer = Writer(files, "compact")
-            compact(Arrangement(spec, refs, runs), some, writer)
-            rest = [r for r in refs if r not in some]
-            new = [*rest, *(r for _, r in writer.close())]
-            same(kind, Arrangement(spec, new, runs), model, probes, as_is)
+    with patch.object(arrangement, "CROWDED", data.draw(st.sampled_from([0, 8]))):
+        for i, (batch, form) in enumerate(zip(batches, forms, strict=True)):
+            keys = [k for k, _ in batch]
+            table = probe_table(kind, keys, form).append_column(
+                "n", pa.array([n for _, n in batch], pa.int64())
+            )
+            entries, touched = Arrangement(spec, refs, runs).merge(table)
+            assert touched is not None
+            old, model = model, dict(model)
+            for k, n in batch:
+                model[kind.same(k)] = model.get(kind.same(k), 0) + n
+            changed = {p for p in map(kind.same, keys) if model[p] != old.get(p, 0)}
+            model = {p: n for p, n in model.items() if n}
+            told = [kind.same(k) for k in touched.keys.column("k").to_pylist()]
+            assert len(told) == len(changed) and set(told) == changed
+            assert touched.old.column("n").to_pylist() == [old.get(p, 0) for p in told]
+            assert touched.new.column("n").to_pylist() == [model.get(p, 0) for p in told]
+            refs = [*refs, *written(files, spec, [entries], i + 1)]
+            same(kind, Arrangement(spec, refs, runs), model, probes, data.draw(FORMS))
+        for some in (refs[1:], refs):
+            if some:
+                writer = Writer(files, "compact")
+                compact(Arrangement(spec, refs, runs), some, writer)
+                rest = [r for r in refs if r not in some]
+                new = [*rest, *(r for _, r in writer.close())]
+                same(kind, Arrangement(spec, new, runs), model, probes, as_is)
 
 
 def written(files: Memory, spec: MapSpec, tables: list[pa.Table], generation: int) -> list[RunRef]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
+from types import GeneratorType
 from typing import Any
 
 import numpy as np
@@ -103,6 +104,7 @@ class Call:
         self.of: dict[str, list[int]] = {o: [] for o in stage.outputs}
         """Of which call each row is."""
         self.width = -1 if stage.single is None else len(stage.outputs[stage.single].fields)
+        self.widths = {o: len(row.fields) for o, row in stage.outputs.items()}
         self.single = stage.key is not None and len(stage.key.fields) == 1
 
     def run(self, tables: Mapping[str, pa.Table]) -> Made:
@@ -114,12 +116,34 @@ class Call:
 
     def gave(self, call: int, result: Any, times: int = 1) -> None:
         """Notes what a call gave."""
+        if result is None:
+            return
         one = self.stage.single
         if one is not None and isinstance(result, tuple) and len(result) == self.width:
             self.values[one].append(result)  # what most functions give: one row
             self.weights[one].append(times)
             self.of[one].append(call)
             return
+        if type(result) is not list and type(result) is not GeneratorType:
+            self._noted(call, result, times)
+            return
+        for item in result:
+            output, row = (one, item) if one is not None else self._pair(item)
+            if isinstance(row, tuple) and len(row) == self.widths.get(output, -1):
+                self.values[output].append(row)  # a row that is whole, as most are
+                self.weights[output].append(times)
+                self.of[output].append(call)
+            else:
+                self._noted(call, [item], times)
+
+    def _pair(self, item: Any) -> tuple[str, Any]:
+        """The output and the row of what was given for several outputs, where it is plainly that."""
+        if type(item) is tuple and len(item) == 2 and type(item[0]) is str:
+            return item
+        return "", None
+
+    def _noted(self, call: int, result: Any, times: int) -> None:
+        """Notes what was given in any of the ways that there are."""
         for output, values, weight in given_by(self.stage, result, self.made.points):
             self.values[output].append(values)
             self.weights[output].append(weight * times)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence, Sized
+from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -19,9 +21,24 @@ from headwater.dataflow.rows import frozen, rows_of, values_of
 from headwater.errors import StageError, StateConflict
 from headwater.state.arrangement import INDEX
 from headwater.state.hashing import hash_keys
-from headwater.state.keys import Bools, canonical
+from headwater.state.keys import Bools, Ints, canonical
 from headwater.state.positions import from_position
 from headwater.state.run import LEAST, MOST, MapSpec, column
+
+
+@dataclass
+class Written:
+    """What calls wrote of a part: the groups' keys by column, by which calls, at which entries, and what."""
+
+    groups: list[pa.Array]
+    by: list[int]
+    at: list[Any]
+    values: list[Any] = field(default_factory=list)
+
+
+def _numbered(groups: Sequence[Sized]) -> Ints:
+    """For each element of all groups the number of its group."""
+    return np.repeat(np.arange(len(groups)), np.array(list(map(len, groups)), np.int64))
 
 
 class Grouped(Keyed):
@@ -37,8 +54,8 @@ class Grouped(Keyed):
             more += self._all_groups()
         groups = self.groups(tables, more)
         named = self.named(groups)
-        held = {p.kept.name: self._held(groups, p) for p in s.state}
         seen = {p.kept.name: self._seen(groups, p) for p in s.state if p.kept.only}
+        held = {p.kept.name: self._held(groups, p, seen.get(p.kept.name, [])) for p in s.state}
         wrote: list[Writes] = []
         kept, clock, width = s.kept, self.made.clock, len(groups.arrays)
         single = len(kept) == 1 and kept[0].kind == "record" and not kept[0].name
@@ -187,12 +204,12 @@ class Grouped(Keyed):
         here: Bools = (h >= np.int64(low)) & (h <= np.int64(high - 1))
         return here
 
-    def _held(self, groups: Groups, p: Part) -> list[dict[Any, Any]]:
-        """What a part is for each group."""
+    def _held(self, groups: Groups, p: Part, seen: list[set[Any]]) -> list[dict[Any, Any]]:
+        """What a part is for each group; `seen` are the entries that its rows name, where only those are looked up."""
         spec = maps.state_spec(self.stage, p)
         at = self.context.arrangement(spec)
         if p.kept.only:
-            pairs = self._named_entries(groups, p)
+            pairs = self._named_entries(groups, p, seen)
             arrays = [pairs.column(n).combine_chunks() for n in spec.lookup]
             found = at.lookup(keyed(spec, arrays, pairs.num_rows), whole_key=True)
             index = np.asarray(column(pairs, INDEX))[np.asarray(column(found, INDEX))].tolist()
@@ -255,16 +272,13 @@ class Grouped(Keyed):
             at = pa.array([self.made.clock] * some.num_rows, maps.clock_type(self.stage))
             self.made.add(spec, some.set_column(some.schema.get_field_index(WRITTEN), WRITTEN, at))
 
-    def _named_entries(self, groups: Groups, p: Part) -> pa.Table:
+    def _named_entries(self, groups: Groups, p: Part, seen: list[set[Any]]) -> pa.Table:
         """The entries that rows of groups name: the columns of the group and of the entry, and `_i`."""
-        key = arrow_schema(p.key)
-        wanted: dict[tuple[int, Any], tuple[Any, ...]] = {}
-        for g, named in enumerate(self._seen(groups, p)):
-            wanted |= {(g, at): at for at in named}
-        which = np.array([g for g, _ in wanted], np.int64)
+        wanted = [at for named in seen for at in named]
+        which = _numbered(seen)
         columns = {f"g{j}": a.take(pa.array(which)) for j, a in enumerate(groups.arrays)}
-        for j, f in enumerate(key):
-            columns[f"k{j}"] = pa.array([v[j] for v in wanted.values()], f.type)
+        for j, f in enumerate(arrow_schema(p.key)):
+            columns[f"k{j}"] = pa.array([at[j] for at in wanted], f.type)
         return pa.table({INDEX: pa.array(which), **columns})
 
     def _seen(self, groups: Groups, p: Part) -> list[set[Any]]:
@@ -275,34 +289,54 @@ class Grouped(Keyed):
             if not maps.only_columns(p, i):
                 continue
             rows, starts = groups.rows[i.name], groups.starts[i.name]
+            values = (map(itemgetter(i.columns.index(c)), rows) for c in names)
+            entries = list(map(frozen, zip(*values, strict=True)))
             for g in range(groups.count):
-                for r in rows[starts[g] : starts[g + 1]]:
-                    out[g].add(frozen([getattr(r, c) for c in names]))
+                out[g].update(entries[starts[g] : starts[g + 1]])
         return out
 
     def _write(self, groups: Groups, wrote: list[Writes]) -> None:
         """What all calls wrote, as entries; `StateConflict` where two disagree."""
+        others = any(writes.others for writes in wrote)
         for p in self.stage.state:
             name, spec = p.kept.name, maps.state_spec(self.stage, p)
-            written: dict[tuple[Any, Any], tuple[int, Any]] = {}
-            for g, writes in enumerate(wrote):
-                own = writes.own[name].writes
-                key = frozen(groups.keys[g])
-                for at, value in own.items():
-                    self._note(p, written, (key, at), g, value, groups)
-                for other, held in writes.others.items():
-                    for at, value in held[name].writes.items():
-                        self._note(p, written, (other, at), g, value, groups)
-            if written:
-                self._put_entries(spec, self._entries(groups, p, spec, written))
+            if others:
+                new = self._compared(groups, p, wrote)
+            else:  # groups that write their own entries cannot disagree
+                own = [writes.own[name].writes for writes in wrote]
+                which = _numbered(own)
+                arrays = [a.take(pa.array(which)) for a in groups.arrays]
+                new = Written(arrays, which.tolist(), [at for w in own for at in w])
+                new.values = [v for w in own for v in w.values()]
+            if new.at:
+                self._put_entries(spec, self._entries(groups, p, spec, new))
+
+    def _compared(self, groups: Groups, p: Part, wrote: list[Writes]) -> Written:
+        """What calls wrote for their own groups and for others, which may be the same."""
+        assert self.stage.key is not None
+        written: dict[tuple[Any, Any], tuple[int, Any]] = {}
+        for g, writes in enumerate(wrote):
+            key = frozen(groups.keys[g])
+            for at, value in writes.own[p.kept.name].writes.items():
+                self._note(p, written, (key, at), g, value, groups)
+            for other, held in writes.others.items():
+                for at, value in held[p.kept.name].writes.items():
+                    self._note(p, written, (other, at), g, value, groups)
+        by = [g for g, _ in written.values()]
+        where = lambda i: Failed(ValueError(), self.shown(groups.keys[by[i]]))  # noqa: E731
+        name = f"the state of {self.stage.name}"
+        arrays = self.converted(name, self.stage.key, [k for k, _ in written], where)
+        return Written(arrays, by, [at for _, at in written], [v for _, v in written.values()])
 
     def _check_writes(self, groups: Groups, g: int, wrote: list[Writes]) -> None:
         """Raises where a call wrote what does not fit."""
         for p in self.stage.state if wrote else ():
             own = wrote[g].own[p.kept.name].writes
-            key, spec = frozen(groups.keys[g]), maps.state_spec(self.stage, p)
             if own:
-                self._entries(groups, p, spec, {(key, at): (g, v) for at, v in own.items()})
+                which = [g] * len(own)
+                arrays = [a.take(pa.array(which)) for a in groups.arrays]
+                new = Written(arrays, which, list(own), list(own.values()))
+                self._entries(groups, p, maps.state_spec(self.stage, p), new)
 
     def _put_entries(self, spec: MapSpec, table: pa.Table) -> None:
         """New entries; those of records of groups that are computed elsewhere are kept apart."""
@@ -331,32 +365,21 @@ class Grouped(Keyed):
             what = f"the state at {self.shown(at[0])!r} is written by the groups {self.shown(groups.keys[before[0]])!r} and {self.shown(groups.keys[g])!r}, and differently"
             raise Failed(StateConflict(what), self.shown(groups.keys[g]))
 
-    def _entries(
-        self,
-        groups: Groups,
-        p: Part,
-        spec: MapSpec,
-        written: dict[tuple[Any, Any], tuple[int, Any]],
-    ) -> pa.Table:
-        assert self.stage.key is not None
-        by = [g for g, _ in written.values()]
-        where = lambda i: Failed(ValueError(), self.shown(groups.keys[by[i]]))  # noqa: E731
-        group = self.converted(
-            f"the state of {self.stage.name}", self.stage.key, [k for k, _ in written], where
-        )
-        columns: dict[str, Any] = {f"g{j}": a for j, a in enumerate(group)}
-        of = p.row if p.kept.kind == "bag" else p.key
+    def _entries(self, groups: Groups, p: Part, spec: MapSpec, new: Written) -> pa.Table:
+        """What was written, as entries of the part's map."""
+        where = lambda i: Failed(ValueError(), self.shown(groups.keys[new.by[i]]))  # noqa: E731
+        columns: dict[str, Any] = {f"g{j}": a for j, a in enumerate(new.groups)}
+        of, count = p.row if p.kept.kind == "bag" else p.key, len(new.at)
         names = f"the state of {self.stage.name}"
-        entry = self.converted(names, of, [at for _, at in written], where) if of.fields else []
+        entry = self.converted(names, of, new.at, where) if of.fields else []
         columns |= {f"k{j}": a for j, a in enumerate(entry)}
         if p.kept.kind == "bag":
-            columns[COUNT] = pa.array([n for _, n in written.values()], pa.int64())
-            return entries(spec, columns, len(written))
+            columns[COUNT] = pa.array(new.values, pa.int64())
+            return entries(spec, columns, count)
         blank = (None,) * len(p.row.fields)
-        values = [blank if v is None else v for _, v in written.values()]
+        values = [blank if v is None else v for v in new.values]
         columns |= {f"v{j}": a for j, a in enumerate(self.converted(names, p.row, values, where))}
-        columns[COUNT] = pa.array([int(v is not None) for _, v in written.values()], pa.int64())
+        columns[COUNT] = pa.array([int(v is not None) for v in new.values], pa.int64())
         if p.expires is not None:
-            at = pa.array([self.made.clock] * len(written), maps.clock_type(self.stage))
-            columns[WRITTEN] = at
-        return entries(spec, columns, len(written))
+            columns[WRITTEN] = pa.array([self.made.clock] * count, maps.clock_type(self.stage))
+        return entries(spec, columns, count)

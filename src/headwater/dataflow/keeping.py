@@ -142,6 +142,24 @@ class Entry:
         return self._of._values(self._at) is not None
 
 
+@lru_cache(maxsize=256)
+def entry_class(kept: Kept) -> type[Entry]:
+    """The class of a state's entries, whose columns are read without a search for their names."""
+
+    def column(i: int) -> property:
+        def read(entry: Entry) -> Any:
+            of, at = entry._of, entry._at
+            if of._held.blind:
+                _refuse_to_show(of._held, at)
+            values = of._values(at)
+            return None if values is None else values[i]
+
+        return property(read)
+
+    own = {n: column(i) for i, n in enumerate(kept.columns) if n not in Entry.__slots__}
+    return type("Entry", (Entry,), {"__slots__": (), **own})
+
+
 class RecordsHandle(_Part):
     """Records by key."""
 
@@ -155,7 +173,7 @@ class RecordsHandle(_Part):
         given = key if isinstance(key, tuple) and len(self._kept.key) > 1 else (key,)
         if len(given) != len(self._kept.key):
             raise KeyError(f"{key!r} is no key of the state, which has {', '.join(self._kept.key)}")
-        return tuple(given)
+        return given
 
     def _values(self, at: Key) -> Values | None:
         held = self._held
@@ -175,7 +193,7 @@ class RecordsHandle(_Part):
 
     def __getitem__(self, key: Any) -> Entry:
         given = self._key(key)
-        return Entry(self, given, frozen(given))
+        return entry_class(self._kept)(self, given, frozen(given))
 
     def __delitem__(self, key: Any) -> None:
         at = frozen(self._key(key))

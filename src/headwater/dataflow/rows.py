@@ -61,8 +61,16 @@ def _place(value: Any) -> Any:
     return (1, value)
 
 
+_ALIKE = frozenset((str, int, bytes, bool, date, datetime, Decimal, type(None)))
+"""Types whose values are equal where the engine takes them for equal."""
+
+
 def frozen(value: Any) -> Any:
     """A value as something to compare and to find again: equal where the engine takes two for equal."""
+    if type(value) in _ALIKE:
+        return value
+    if type(value) is tuple and _ALIKE.issuperset(map(type, value)):
+        return value
     if isinstance(value, float):
         return NAN if value != value else value + 0.0
     if isinstance(value, (list, tuple)):

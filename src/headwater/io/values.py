@@ -8,7 +8,7 @@ where its column has instants, as Spark would take it. In a pandas column NaN, N
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, time
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -137,14 +137,16 @@ def one_value(value: Any, t: KeyType, zone: str) -> pa.Array:
     return pa.array([_inside(value, t, zone)], arrow_type(t), from_pandas=numbers)
 
 
-def _refuse_others(values: Iterable[Any], t: KeyType) -> None:
+def _refuse_others(values: Sequence[Any], t: KeyType) -> None:
     """Raises for what Arrow would take for a value of a type and is none."""
+    kinds = set(map(type, values))  # of many values there are few kinds, and most columns have one
     if t in INTEGERS:
-        wrong = any(isinstance(v, float) and v == v for v in values)
+        floats = any(issubclass(k, float) for k in kinds)
+        wrong = floats and any(isinstance(v, float) and v == v for v in values)
     elif t == STRING:
-        wrong = any(isinstance(v, (bytes, bytearray, memoryview)) for v in values)
+        wrong = any(issubclass(k, (bytes, bytearray, memoryview)) for k in kinds)
     elif t == BINARY:
-        wrong = any(isinstance(v, str) for v in values)
+        wrong = any(issubclass(k, str) for k in kinds)
     elif t == DATE:
         wrong = any(_is_number(v) or (isinstance(v, datetime) and not _is_day(v)) for v in values)
     elif t == TIMESTAMP_NTZ:

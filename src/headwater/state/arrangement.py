@@ -25,6 +25,7 @@ from headwater.state.keys import (
     Bools,
     Ints,
     all_parts,
+    bisected,
     boundaries,
     canonical,
     equal,
@@ -52,6 +53,8 @@ Share = tuple[int, int]
 WHOLE: Share = (0, 1)
 MARKS = 8
 """Hashes that are looked at for each stretch that a map is cut into, at least."""
+CROWDED = 8
+"""Entries with the hash of a whole key, above which it is bisected among them."""
 
 
 class TooMany(Exception):
@@ -166,6 +169,10 @@ class Arrangement:
         hit = counts > 0
         if not hit.any():
             return order[:0], run.take(order[:0])
+        if names == self.spec.keys and not self.spec.order and counts.sum() > CROWDED * len(order):
+            probes = pa.array(order)
+            first, counts = self._narrowed(run, first, counts, [p.take(probes) for p in wanted])
+            hit = counts > 0
         mine = stretch(int(counts.sum()), share)
         if most is not None and mine.stop - mine.start > most:
             raise TooMany
@@ -177,6 +184,28 @@ class Arrangement:
         if not same.all():
             at, table = at[same], table.filter(pa.array(same))
         return at, table
+
+    def _narrowed(
+        self, run: Run, first: Ints, counts: Ints, wanted: list[pa.Array]
+    ) -> tuple[Ints, Ints]:
+        """Of the rows that share the hash of a whole key, the one that may be it: they are in order, so that it is bisected.
+
+        Of a group with many entries a few are looked for, and the others are not read. Where both ends of all stretches
+        have the look-up key that is wanted, so has what lies between, and the rest of the key is enough.
+        """
+        end, names, group = first + counts, self.spec.keys, list(self.spec.lookup)
+        some = np.flatnonzero(counts)
+
+        def held(rows: Ints, names: list[str]) -> list[pa.Array]:
+            table = run.take(rows, names)
+            return all_parts([column(table, n) for n in names])
+
+        ends = [held(first[some], group), held(end[some] - 1, group)]
+        width, at = len(ends[0]), pa.array(some)
+        if all(equal(e, [p.take(at) for p in wanted[:width]]).all() for e in ends):
+            names, wanted = names[len(group) :], wanted[width:]
+        low = bisected(lambda rows: held(rows, names), wanted, first, end)
+        return low, (low < end).astype(np.int64)
 
     def _consolidated(self, found: list[tuple[Ints, pa.Table]], single: bool) -> pa.Table:
         """What the runs say together, newest first: one entry for each key, none that is zero."""

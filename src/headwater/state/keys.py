@@ -8,6 +8,7 @@ only among rows that share a hash, so keys that are all different are sorted as 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
@@ -85,6 +86,47 @@ def equal(left: list[pa.Array], right: list[pa.Array]) -> Bools:
             same = same | (_absent(a) & _absent(b))
         out &= same
     return out
+
+
+def compared(held: list[pa.Array], wanted: list[pa.Array], down: Collection[int] = ()) -> Ints:
+    """Whether rows come before (-1), with (0) or after (1) others; NULL is the least."""
+    out = np.zeros(len(held[0]), np.int64)
+    for i, (a, b) in enumerate(zip(held, wanted, strict=True)):
+        sign = np.asarray(pc.fill_null(pc.greater(a, b), False)).astype(np.int64)
+        sign -= np.asarray(pc.fill_null(pc.less(a, b), False))
+        if a.null_count or b.null_count:
+            sign += _absent(b).astype(np.int64) - _absent(a)
+        out = np.where(out == 0, -sign if i in down else sign, out)
+    return out
+
+
+def bisected(
+    held: Callable[[Ints], list[pa.Array]],
+    wanted: list[pa.Array],
+    low: Ints,
+    high: Ints,
+    behind: bool = False,
+    down: Collection[int] = (),
+) -> Ints:
+    """The first rows, within [low, high), that are not before the keys wanted; or that are behind them.
+
+    `held` gives the parts of some rows; rows are in their order there.
+    """
+    if not wanted:
+        return high if behind else low
+    low, high = low.copy(), high.copy()
+    while len(open_ := np.flatnonzero(low < high)):
+        middle = (low[open_] + high[open_]) >> 1
+        these = pa.array(open_)
+        there, asked = held(middle), [w.take(these) for w in wanted]
+        if len(there) == 1 and not (behind or down or there[0].null_count or asked[0].null_count):
+            earlier = np.asarray(pc.less(there[0], asked[0]))  # the same, in one comparison
+        else:
+            found = compared(there, asked, down)
+            earlier = found <= 0 if behind else found < 0
+        low[open_] = np.where(earlier, middle + 1, low[open_])
+        high[open_] = np.where(earlier, high[open_], middle)
+    return low
 
 
 def all_parts(columns: list[pa.Array]) -> list[pa.Array]:

@@ -12,11 +12,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from headwater.state.arrangement import INDEX, Arrangement, combine
 from headwater.state.ends import FURTHER, _first, _settled
-from headwater.state.keys import Bools, Ints, boundaries, canonical, expand, sort_order
+from headwater.state.keys import Bools, Ints, bisected, boundaries, canonical, expand, sort_order
 from headwater.state.run import MapSpec, Run, column, hashes, sort_columns
 
 AT = "_at"
@@ -128,30 +127,11 @@ class _Place:
 
     def bisect(self, run: Run, low: Ints, high: Ints, behind: bool) -> Ints:
         """The first rows, within [low, high), that are not before the places; or that are behind them."""
-        if not self.wanted:
-            return high if behind else low
-        low, high = low.copy(), high.copy()
-        while len(open_ := np.flatnonzero(low < high)):
-            middle = (low[open_] + high[open_]) >> 1
-            held, _ = sort_columns(self.spec, run.take(middle, self.names))
-            these = pa.array(open_)
-            compared = _compared(held, [w.take(these) for w in self.wanted], self.down)
-            earlier = compared <= 0 if behind else compared < 0
-            low[open_] = np.where(earlier, middle + 1, low[open_])
-            high[open_] = np.where(earlier, high[open_], middle)
-        return low
 
+        def held(rows: Ints) -> list[pa.Array]:
+            return sort_columns(self.spec, run.take(rows, self.names))[0]
 
-def _compared(held: list[pa.Array], wanted: list[pa.Array], down: set[int]) -> Ints:
-    """Whether rows come before (-1), with (0) or after (1) others; NULL is the least."""
-    out = np.zeros(len(held[0]), np.int64)
-    for i, (a, b) in enumerate(zip(held, wanted, strict=True)):
-        absent, other = np.asarray(a.is_null()), np.asarray(b.is_null())
-        less = np.asarray(pc.fill_null(pc.less(a, b), False)) | (absent & ~other)
-        more = np.asarray(pc.fill_null(pc.greater(a, b), False)) | (~absent & other)
-        sign = more.astype(np.int64) - less
-        out = np.where(out == 0, -sign if i in down else sign, out)
-    return out
+        return bisected(held, self.wanted, low, high, behind, self.down)
 
 
 # --- entries ---------------------------------------------------------------------------------------------
