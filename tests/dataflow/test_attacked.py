@@ -357,7 +357,7 @@ def test_stop_from_another_thread(tmp_path: Path) -> None:
 
 KAHN = [
     s
-    for s in range(200, 240)
+    for s in range(200, 400)
     if not drawn(s).words & {*LOOSE, "cycle", "join"} and len(drawn(s).stages) > 2
 ][:5]
 """Graphs whose outcome depends on no schedule."""
