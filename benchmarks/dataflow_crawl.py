@@ -287,6 +287,8 @@ class Crawl:
     cpu: list[float] = field(default_factory=list)
     wall: list[float] = field(default_factory=list)
     stages: list[dict[str, float]] = field(default_factory=list)
+    runs: list[int] = field(default_factory=list)
+    """Runs that the counts of URLs are in, after each increment."""
     kept: int = 0
     """Bytes of state at the end, in files or in the flows that are sent round."""
 
@@ -306,6 +308,7 @@ def crawl(way: str, increments: Sequence[pa.Table], home: Path, spark: Any = Non
             out.wall.append(time.perf_counter() - wall)
             now = {n: node.seconds for n, node in db.graph.nodes.items()}
             out.stages.append({n: s - before.get(n, 0) for n, s in now.items()})
+            out.runs.append(len(state_runs(db, ("s:inlinks.each",))))
             before = now
         out.kept = kept_bytes(db)
         rows = db.table("queue")
@@ -318,11 +321,16 @@ def crawl(way: str, increments: Sequence[pa.Table], home: Path, spark: Any = Non
     return out
 
 
+def state_runs(db: hw.Database, names: Iterable[str]) -> list[Any]:
+    """The runs of some maps, if they are there."""
+    maps = db.store.at(db.version).version.maps
+    return [r for n in names if n in maps for r in maps[n][1]]
+
+
 def kept_bytes(db: hw.Database) -> int:
     """Bytes of what stages keep, and of flows that are their state."""
-    maps = db.store.at(db.version).version.maps
-    mine = [n for n in maps if n.startswith("s:") or n in ("q:inlinks.counts", "q:decides.known")]
-    return sum(r.size for n in mine for r in maps[n][1])
+    mine = [n for n in db.store.at(db.version).version.maps if n.startswith("s:")]
+    return sum(r.size for r in state_runs(db, [*mine, "q:inlinks.counts", "q:decides.known"]))
 
 
 # --- what the exchange carries ---------------------------------------------------------------------------------------

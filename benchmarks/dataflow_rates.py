@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 
 import headwater as hw
 from headwater import flow
+from headwater.dataflow.rows import row_class
 
 ROWS = "k BIGINT, x BIGINT"
 COUNTS = "k BIGINT, n BIGINT"
@@ -206,3 +207,17 @@ def chain(stages: int, rows: int, times: int, home: Path) -> tuple[list[float], 
         raise AssertionError(f"a chain of {stages} stages does not add {stages}")
     (count,) = commits
     return out, count
+
+
+def calls(stages: int, rows: int, times: int) -> float:
+    """Seconds of the processor that the calls of such a chain take by themselves, with the rows that they are given."""
+
+    def more(r: Any) -> Any:
+        return (r.x + 1,)
+
+    def all_of_them() -> None:
+        values: list[Any] = [(x,) for x in range(rows)]
+        for _ in range(stages):
+            values = [more(r) for r in map(row_class(("x",)), values)]
+
+    return min(spent(all_of_them)[1] for _ in range(times))
