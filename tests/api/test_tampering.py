@@ -16,6 +16,7 @@ import random
 import re
 import shutil
 import sys
+import threading
 import zlib
 import zoneinfo
 from collections import Counter
@@ -352,10 +353,14 @@ READS = {"open", "os.scandir", "os.listdir", "arrow"}
 LIBRARIES = [sys.prefix, sys.base_prefix, *zoneinfo.TZPATH, Path(__file__).parents[2]]
 WATCHED: list[tuple[str, tuple[Any, ...]]] | None = None
 """What was done since somebody began to watch; nobody does where it is None."""
+OTHERS: set[int] = set()
+"""Threads that were there before: those of databases that another test has left open."""
 
 
 def _hook(event: str, args: tuple[Any, ...]) -> None:
-    if WATCHED is not None and (event in RUNS or event in WRITES or event in READS):
+    if WATCHED is None or threading.get_ident() in OTHERS:
+        return
+    if event in RUNS or event in WRITES or event in READS:
         WATCHED.append((event, args))
 
 
@@ -376,6 +381,9 @@ class Watch:
         for name in ("memory_map", "OSFile"):
             self.patched.setattr(pa, name, self.seen(getattr(pa, name)))
         self.patched.setattr(sessions, "local_session", _no_spark)
+        others = (t for t in threading.enumerate() if t is not threading.current_thread())
+        OTHERS.clear()
+        OTHERS.update(t.ident for t in others if t.ident is not None)
         WATCHED = []
 
     def seen(self, act: Callable[..., Any]) -> Callable[..., Any]:

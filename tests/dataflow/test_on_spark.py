@@ -12,13 +12,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark import cloudpickle
 
+import graphs
 import headwater as hw
 from graphs import KINDS, Graph, bags, drawn, meaning_of, run_meaning
 from headwater import flow
 from headwater.errors import StageFailed
 from spark_session import session
 from test_against_meaning import compare
+
+cloudpickle.register_pickle_by_value(graphs)  # which workers cannot import
 
 pytestmark = pytest.mark.spark
 

@@ -25,25 +25,42 @@ from headwater.dataflow.meaning import Meaning
 from headwater.dataflow.node import typed
 from headwater.dataflow.rows import frozen, row_class, sort_key
 from headwater.dataflow.unread import Bag, added
-from headwater.dataflow.words import name_of
+from headwater.dataflow.words import Reads, name_of, reads
 from headwater.errors import StageError, StageFailed
 from headwater.language.schema import columns
 
-_DEFINED: WeakKeyDictionary[Callable[..., Any], Given] = WeakKeyDictionary()
-"""The definitions of functions; beside them, for a function goes to tasks with all that hangs on it."""
+_DEFINED: WeakKeyDictionary[Callable[..., Any], tuple[tuple[Any, ...], Mapping[str, Any]]] = (
+    WeakKeyDictionary()
+)
+"""The definitions of functions: what they read, and the other words. They are beside the functions, for a function goes to
+tasks with all that hangs on it, and hold neither the function nor a database, so that both can go."""
 
 
 def defined(f: Any) -> Given | None:
     """The definition of a function, if it has one."""
     try:
-        return _DEFINED.get(f)
+        found = _DEFINED.get(f)
     except TypeError:  # of something that is no function
         return None
+    return None if found is None else Given(f, *found)
 
 
 def note(f: Callable[..., Any], given: Given) -> None:
     """Notes the definition of a function."""
-    _DEFINED[f] = given
+    inputs = tuple(i if isinstance(i, Reads) else reads(i) for i in given.inputs)
+    out = given.words.get("out")
+    words = dict(given.words)
+    if isinstance(out, Mapping):
+        words["out"] = {n: _plain(o) for n, o in out.items()}
+    elif out is not None:
+        words["out"] = _plain(out)
+    _DEFINED[f] = inputs, words
+
+
+def _plain(out: Any) -> Any:
+    """An output without the database that a handle of a flow is of."""
+    handle = not isinstance(out, Flow) and hasattr(out, "name") and hasattr(out, "row")
+    return Flow(out.name, out.row) if handle else out
 
 
 @dataclass(frozen=True)
