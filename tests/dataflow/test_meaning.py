@@ -936,10 +936,9 @@ def test_frames_of_a_day_are_joined_alike_though_rows_are_late() -> None:
     assert len(outcomes_of([same, met], given, "x INT")) == 1
 
 
-@pytest.mark.xfail(
-    reason='take="all" is what is there when the stage runs; all_inputs() says kahn=True all the same'
-)
-def test_all_that_waits_is_the_same_for_every_schedule() -> None:
+def test_all_that_waits_depends_on_the_schedule() -> None:
+    """So that `explain` does not count such a stage among those whose outcome depends on none."""
+
     @flow.stage("a", out="x INT")
     def same(r):
         return r
@@ -948,7 +947,7 @@ def test_all_that_waits_is_the_same_for_every_schedule() -> None:
     def counted(_, rows):
         return (len(rows),)
 
-    assert len(outcomes_of([same, counted], [{"a": {(1,): 1}}, {"a": {(2,): 1}}], "x INT")) == 1
+    assert len(outcomes_of([same, counted], [{"a": {(1,): 1}}, {"a": {(2,): 1}}], "x INT")) > 1
 
 
 def linear(seed: int) -> Graph | None:

@@ -21,6 +21,7 @@ from headwater import flow
 from headwater.errors import StageFailed
 from spark_session import session
 from test_against_meaning import compare
+from test_against_meaning import opened as with_stages
 
 cloudpickle.register_pickle_by_value(graphs)  # which workers cannot import
 
@@ -30,15 +31,8 @@ PARTS = (1, 2, 7)
 
 
 def opened(path: Path, graph: Graph, parts: int) -> Any:
-    db = hw.open(path, spark=session(), partitions=parts)
-    db.policy.fuse = False
-    for name, ddl in graph.sources.items():
-        db.source(name, ddl)
-    for name, ddl in graph.flows.items():
-        db.flow(name, ddl)
-    for f in graph.stages:
-        db.stage(f)
-    return db
+    """A database with the stages of a graph, whose epochs have so many parts."""
+    return with_stages(path, graph, False, spark=session(), partitions=parts)
 
 
 def told(graph: Graph, path: Path, most: int | None = None) -> int:

@@ -22,7 +22,7 @@ def db(tmp_path: Path) -> Iterator[hw.Database]:
 
 def stage(name: str, reads: list[str], writes: list[str], **more: Any) -> StageShown:
     described = {
-        "inputs": [{"name": n} for n in reads],
+        "inputs": [{"name": n, "take": more.get("take", 1)} for n in reads],
         "outputs": dict.fromkeys(writes, ""),
         "lookups": {},
         "runnable": more.pop("runnable", "all_inputs()"),
@@ -59,12 +59,16 @@ def test_what_depends_on_no_schedule() -> None:
     looks = stage("looks", ["in"], ["e"], lookups={"who": ["a", None]})
     of_two = stage("of_two", ["v"], ["f"])
     of_one = stage("of_one", ["w"], ["g"])
+    takes = stage("takes", ["a"], ["h"], take="all")
     views = {"v": ["u"], "u": ["in", "a"], "w": ["a"]}
-    why = outside_kahn(graph(first, merges, behind, apart, looks, of_two, of_one, views=views))
+    why = outside_kahn(
+        graph(first, merges, behind, apart, looks, of_two, of_one, takes, views=views)
+    )
     assert why == {
         "merges": "runs by any_input()",
         "behind": "is behind merges",
         "looks": "looks up a as it is then",
+        "takes": "reads all that waits, which depends on who ran before",
         "of_two": "reads v, whose inputs come one after another",
     }
 

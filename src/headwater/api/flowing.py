@@ -7,7 +7,7 @@ source, and is kept to be looked at unless only stages read it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -22,12 +22,10 @@ from headwater.dataflow import maps
 from headwater.dataflow.define import Readable, Stage
 from headwater.dataflow.framing import Cut
 from headwater.dataflow.graph import FlowFact, Graph, Known
-from headwater.dataflow.marks import mark
 from headwater.dataflow.nested import in_one_order
 from headwater.dataflow.queues import Cursor
-from headwater.dataflow.trial import Given, defined, note
 from headwater.engine.rings import spec_of
-from headwater.errors import InUse, NameTaken, NotRetained, StageError, UnknownName
+from headwater.errors import InUse, NameTaken, NotRetained, StageError
 from headwater.language.declared import ddl_of, declared
 from headwater.plan.program import Program
 from headwater.state.store import Commit as StoreCommit
@@ -38,21 +36,6 @@ FLOW = "flow"
 
 class Flowing(Declaring):
     """The part of a database that has stages and flows."""
-
-    def stage(self, *inputs: Any, **words: Any) -> Any:
-        """Defines a stage: a decorator. `@db.stage("orders", by="customer", state="n BIGINT", out="...")`.
-
-        The function stays callable; its name is that of the stage, and of its output where there is one. A function that
-        was defined with `flow.stage` is taken as it is: `db.stage(f)`.
-        """
-        given = defined(inputs[0]) if len(inputs) == 1 and not words else None
-        if given is not None:
-            return self._stage(given)
-
-        def define(f: Callable[..., Any]) -> Callable[..., Any]:
-            return self._stage(Given(f, inputs, words))
-
-        return define
 
     def flow(self, name: str, schema: str, *, retain: bool | None = None) -> FlowHandle:
         """Declares a flow before the stage that writes it: every cycle has one. It sends nothing where there is nothing."""
@@ -85,29 +68,6 @@ class Flowing(Declaring):
                 out |= {n: Readable(r, False, False) for n, r in inner.items()}
         return out | {n: Readable(v.type, True) for n, v in self.program.views.items()}
 
-    def _stage(self, given: Given) -> Callable[..., Any]:
-        known = self._readables()
-        for i in given.inputs:
-            name = getattr(i, "what", getattr(i, "name", i))
-            if isinstance(name, str) and name not in known:
-                self._refuse_path(given.name, name)
-        stage = given.checked(known)
-        marks = {what: mark(f) for what, f in stage.functions.items()}
-        note(given.f, given)
-        there = self.graph.stages.get(stage.name)
-        if there is not None and self._same(there, stage, marks):
-            self._bound[stage.name] = stage
-            return given.f
-        with self._locked():
-            self._writing()
-            there = self.graph.stages.get(stage.name)
-            if there is not None:
-                self._changed(there, stage, marks)
-            else:
-                self._define_stage(stage, marks)
-            self._bound[stage.name] = stage
-        return given.f
-
     def _refuse_path(self, stage: str, name: str) -> None:
         """Raises for the path of an array in a view: it has no rows that could be addressed by themselves."""
         head = self.catalog.named(name.partition(".")[0])
@@ -116,13 +76,6 @@ class Flowing(Declaring):
                 f"the stage `{stage}` reads `{name}`, an array of the view `{head}`",
                 hint=f'read "{head}", whose rows come whole, or define a view that opens the array',
             )
-
-    def _same(self, known: Known, stage: Stage, marks: Mapping[str, str]) -> bool:
-        return known.described == stage.described() and known.marks == marks
-
-    def _changed(self, known: Known, stage: Stage, marks: Mapping[str, str]) -> None:
-        """Another definition under the name of a stage (`redefining`)."""
-        raise NotImplementedError
 
     def _define_stage(
         self, stage: Stage, marks: Mapping[str, str], again: Known | None = None
@@ -137,66 +90,52 @@ class Flowing(Declaring):
             for n, row in stage.outputs.items()
             if n not in self.catalog.sources
         ]
-        if stage.on_error == "set aside":
+        if stage.on_error == "set aside" and again is None:
             new.append(self._flow_source(f"{stage.name}_failed", ASIDE, stage.name, True))
         catalog, program = self._with_sources(new)
-        place = (
-            again.place if again else 1 + max((s.place for s in graph.stages.values()), default=0)
-        )
-        known = Known(stage.name, place, stage.described(), dict(marks), stage.retain)
-        after = replace(graph, stages={**graph.stages, stage.name: known})
-        for n in stage.outputs if again is None else ():
-            before = graph.flows.get(n)
-            retained = stage.retain if before is None else before.retained
-            after = after.with_flow(FlowFact(n, stage.name, before is not None, retained))
-        if stage.on_error == "set aside":
-            after = after.with_flow(FlowFact(f"{stage.name}_failed", stage.name, True, True))
-        after = after.with_node(
-            stage.name,
-            small=stage.runnable.small,
-            clock=None,
-            swept=None,
-            replays=again is not None,
-        )
-        after = replace(
-            after, cursors={k: c for k, c in after.cursors.items() if k[0] != stage.name}
-        )
+        after = _with_stage(graph, stage, marks, again)
         with self._commit(f"stage {stage.name}", (catalog, program)) as commit:
             self._create_sources(commit, new)
-            if again is not None:
-                for m in commit.base.maps:
-                    if maps.is_of_stage(m, stage.name):
-                        commit.drop(m)
+            for m in commit.base.maps if again is not None else ():
+                if maps.is_of_stage(m, stage.name):
+                    commit.drop(m)
             for spec in maps.specs_of(stage):
                 commit.create(spec)
-            working = self._working(commit, program)
-            first: list[str] = []
-            for i in stage.inputs:
-                feed = self.feed_of(i.name)
-                commit.create(maps.queue_spec(stage.name, i.name, feed.spec))
-                if i.start == "all" and not feed.shared:
-                    table = self._rows_now(i.name)
-                    if table is not None and table.num_rows:
-                        put(working, feed.spec, feed.columns, table)
-                        first.append(i.name)
-            self._create_indexes(commit, working, stage, graph)
-            made = self._written(working)
-            self._add_made(commit, made)
-            for i in stage.inputs:
-                feed = self.feed_of(i.name)
-                refs = made.get(feed.spec.name, [])
-                if feed.shared and i.start == "all":
-                    refs = list(commit.base.maps[feed.spec.name][1])
-                cursor = Cursor(cut=Cut(small=i.framing.small if i.framing else None))
-                if refs:
-                    commit.add(f"q:{stage.name}.{i.name}", refs)
-                if (
-                    refs or again is not None
-                ):  # a replay takes back what it has sent, though there is nothing now
-                    cursor = cursor.sent(commit.version)
-                after = after.with_cursor(stage.name, i.name, cursor)
+            after = self._first_increments(commit, stage, after, again is not None)
             self._set_graph(commit, after, graph)
         self._became(after)
+
+    def _first_increments(
+        self, commit: StoreCommit, stage: Stage, graph: Graph, always: bool
+    ) -> Graph:
+        """The queues and indexes of a new stage, with the rows that are there; `always` sends an increment without rows, too.
+
+        A source's queue names the runs of its map. Rows that are in no map of their own are written once.
+        """
+        working = self._working(commit, self.program)
+        feeds = {i.name: self.feed_of(i.name) for i in stage.inputs}
+        for i in stage.inputs:
+            feed = feeds[i.name]
+            commit.create(maps.queue_spec(stage.name, i.name, feed.spec))
+            if i.start == "all" and not feed.shared:
+                table = self._rows_now(i.name)
+                if table is not None:
+                    put(working, feed.spec, feed.columns, table)
+        self._create_indexes(commit, working, stage, self.graph)
+        made = self._written(working)
+        self._add_made(commit, made)
+        for i in stage.inputs:
+            feed = feeds[i.name]
+            refs = made.get(feed.spec.name, [])
+            if feed.shared and i.start == "all":
+                refs = list(commit.base.maps[feed.spec.name][1])
+            cursor = Cursor(cut=Cut(small=i.framing.small if i.framing else None))
+            if refs:
+                commit.add(f"q:{stage.name}.{i.name}", refs)
+            if refs or always:  # a replay takes back what it has sent, though there is nothing now
+                cursor = cursor.sent(commit.version)
+            graph = graph.with_cursor(stage.name, i.name, cursor)
+        return graph
 
     def _check_outputs(self, stage: Stage, graph: Graph) -> None:
         for n in stage.outputs:
@@ -364,65 +303,79 @@ class Flowing(Declaring):
                 self._became(after)
 
     def _drop_stage(self, name: str) -> None:
+        """Takes away a stage with its state, its queues, and the outputs that only it could write."""
         graph = self.graph
-        known = graph.stages[name]
         own = [n for n, f in graph.flows.items() if f.writer == name]
         for output in own:
-            readers = [
-                *(r for r in graph.readers(output) if r != name),
-                *self.catalog.readers(output),
-            ]
+            others = [r for r in graph.readers(output) if r != name]
+            readers = [*others, *self.catalog.readers(output)]
             if readers:
                 raise InUse(
                     f"`{output}`, which `{name}` writes, is read by `{readers[0]}`",
                     hint=f"drop `{readers[0]}` first",
                 )
         gone = [n for n in own if not graph.flows[n].declared or n == f"{name}_failed"]
+        after = _without_stage(graph, name, own, gone)
+        catalog, program = self._without_flows(gone)
+        needed = {maps.index_name(w, on) for w, ons in after.looked_up.items() for on in ons}
+        with self._commit(f"drop {name}", (catalog, program)) as commit:
+            for key in (k for o in gone for k in (f"source:{o}", f"{SEEN}{o}")):
+                if key in commit.base.facts:
+                    commit.set(key, None)
+            for m in commit.base.maps:
+                kept = m in program.maps or m in needed
+                if not kept and (not maps.is_of_graph(m) or _only_of(m, name)):
+                    commit.drop(m)
+            self._set_graph(commit, after, graph)
+        self._bound.pop(name, None)
+        self._became(after)
+
+    def _without_flows(self, gone: Collection[str]) -> tuple[Catalog, Program]:
+        """The catalog and the program without some flows."""
         catalog, program = self.catalog, self.program
         for output in gone:
             source = catalog.sources[output]
             held = {m.name for m in source.all_maps}
             program = without_source(program, set(source.relations), held)
-            catalog = Catalog(
-                {n: s for n, s in catalog.sources.items() if n != output}, catalog.views
-            )
-        flows = {
-            n: (replace(f, writer="") if n in own else f)
-            for n, f in graph.flows.items()
-            if n not in gone
-        }
-        after = Graph(
-            {n: s for n, s in graph.stages.items() if n != name},
-            flows,
-            {k: c for k, c in graph.cursors.items() if k[0] != name},
-            {n: x for n, x in graph.nodes.items() if n != name},
-            graph.schedule.without(name),
-        )
-        looked = {f"l:{w}({','.join(on)})" for w, ons in after.looked_up.items() for on in ons}
-        with self._commit(f"drop {name}", (catalog, program)) as commit:
-            for output in gone:
-                commit.set(f"source:{output}", None)
-                if f"{SEEN}{output}" in commit.base.facts:
-                    commit.set(f"{SEEN}{output}", None)
-            for m in commit.base.maps:
-                mine = maps.is_of_graph(m) and m[2:].partition(".")[0] == name and m[0] != "l"
-                if (
-                    mine
-                    or (m.startswith("l:") and m not in looked)
-                    or (not maps.is_of_graph(m) and m not in program.maps)
-                ):
-                    commit.drop(m)
-            self._set_graph(commit, after, graph)
-        del known
-        self._bound.pop(name, None)
-        self._became(after)
+        sources = {n: s for n, s in catalog.sources.items() if n not in gone}
+        return Catalog(sources, catalog.views), program
 
-    def _known_stage(self, name: str) -> Known:
-        found = self.graph.stages.get(name)
-        if found is None:
-            there = ", ".join(self.graph.stages) or "none"
-            raise UnknownName(f"there is no stage `{name}`", hint=f"stages: {there}")
-        return found
+
+def _only_of(name: str, stage: str) -> bool:
+    """Whether a map of the graph goes with a stage: its own, and indexes, which go unless another needs them."""
+    return maps.is_of_stage(name, stage) or name.startswith("l:")
+
+
+def _with_stage(graph: Graph, stage: Stage, marks: Mapping[str, str], again: Known | None) -> Graph:
+    """The graph with a stage, new or in place of what it was, its flows and its counters; its cursors come later."""
+    place = 1 + max((s.place for s in graph.stages.values()), default=0)
+    if again is not None:
+        place = again.place
+    known = Known(stage.name, place, stage.described(), dict(marks), stage.retain)
+    cursors = {k: c for k, c in graph.cursors.items() if k[0] != stage.name}
+    out = replace(graph, stages={**graph.stages, stage.name: known}, cursors=cursors)
+    if again is None:
+        for n in stage.outputs:
+            before = graph.flows.get(n)
+            retained = stage.retain if before is None else before.retained
+            out = out.with_flow(FlowFact(n, stage.name, before is not None, retained))
+        if stage.on_error == "set aside":
+            out = out.with_flow(FlowFact(f"{stage.name}_failed", stage.name, True, True))
+    small = stage.runnable.small
+    return out.with_node(stage.name, small=small, clock=None, swept=None, replays=again is not None)
+
+
+def _without_stage(graph: Graph, name: str, own: Collection[str], gone: Collection[str]) -> Graph:
+    """The graph without a stage; of its flows some are gone, and the others have no writer."""
+    flows = {n: f for n, f in graph.flows.items() if n not in gone}
+    flows |= {n: replace(flows[n], writer="") for n in own if n in flows}
+    return Graph(
+        {n: s for n, s in graph.stages.items() if n != name},
+        flows,
+        {k: c for k, c in graph.cursors.items() if k[0] != name},
+        {n: x for n, x in graph.nodes.items() if n != name},
+        graph.schedule.without(name),
+    )
 
 
 ASIDE = "input STRING, key STRING, row STRING, error STRING"

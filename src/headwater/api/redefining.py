@@ -1,4 +1,4 @@
-"""Stages that are defined anew under their name: refused, kept with their state, or replayed from their inputs.
+"""Stages as they are given: new, as they were, or defined anew and then refused, kept with their state, or replayed.
 
 `changed="keep"` goes on with the state that there is: other functions, and columns of records that were added or widened.
 `changed="replay"` begins again with all rows of the inputs, and sends the difference to what was sent before.
@@ -6,8 +6,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 
@@ -25,6 +26,8 @@ from headwater.calculus.types import (
 from headwater.dataflow import maps
 from headwater.dataflow.define import Part, Stage, arrow_schema
 from headwater.dataflow.graph import Known
+from headwater.dataflow.marks import mark
+from headwater.dataflow.trial import Given, defined, note
 from headwater.errors import StageChanged, StageError
 from headwater.language.schema import columns
 from headwater.state.arrangement import Arrangement
@@ -35,7 +38,73 @@ _WIDER = ((TINYINT, SMALLINT, INTEGER, BIGINT), (FLOAT, DOUBLE))
 
 
 class Redefining(Flowing):
-    """The part of a database that takes another definition of a stage."""
+    """The part of a database that takes definitions of stages, and other ones of those that are there."""
+
+    def stage(
+        self,
+        *inputs: Any,
+        out: Any = None,
+        by: Any = None,
+        order_by: str | Sequence[str] | None = None,
+        state: Any = None,
+        name: str | None = None,
+        form: str = "rows",
+        whole: bool = False,
+        groups: str = "touched",
+        lookups: Mapping[str, Any] | None = None,
+        runnable: Any = None,
+        clock: str | None = None,
+        remember: bool = False,
+        retain: bool | None = None,
+        on_error: str = "hold",
+        changed: str = "refuse",
+    ) -> Any:
+        """Defines a stage: a decorator. `@db.stage("orders", by="customer", state="n BIGINT", out="customer STRING, n BIGINT")`.
+
+        `inputs` are names, handles, or `flow.reads(...)`, and `out` the columns of the output, or a dict of several; `by` and
+        `order_by` are those of all inputs that say nothing else. With `by` the function is called once a group, as
+        `f(key, *rows of each input)`, else once a row; `state`, `epoch` and look-ups are given by name to functions that
+        have such a parameter. `whole` computes touched groups anew from all their rows; `groups="all"` calls those with state,
+        too; `remember` takes back what a row gave; `clock` is the column whose greatest value wakes groups; `form` is
+        `rows`, `arrow` or `pandas`; `retain` says whether outputs are kept to be looked at; `on_error="set aside"` sends rows
+        of calls that fail to `<stage>_failed`; `changed` is what to do with another definition of the same name:
+        `refuse`, `keep` the state, or `replay`.
+
+        The function stays callable; its name is that of the stage, and of its output where there is one. A function that
+        was defined with `flow.stage` is taken as it is: `db.stage(f)`.
+        """
+        words = {n: v for n, v in locals().items() if n not in ("self", "inputs")}
+        given = defined(inputs[0]) if len(inputs) == 1 and out is None else None
+        if given is not None:
+            return self._stage(given)
+
+        def define(f: Callable[..., Any]) -> Callable[..., Any]:
+            return self._stage(Given(f, inputs, words))
+
+        return define
+
+    def _stage(self, given: Given) -> Callable[..., Any]:
+        known = self._readables()
+        for i in given.inputs:
+            name = getattr(i, "what", getattr(i, "name", i))
+            if isinstance(name, str) and name not in known:
+                self._refuse_path(given.name, name)
+        stage = given.checked(known)
+        marks = {what: mark(f) for what, f in stage.functions.items()}
+        note(given.f, given)
+        there = self.graph.stages.get(stage.name)
+        if there is not None and (there.described, there.marks) == (stage.described(), marks):
+            self._bound[stage.name] = stage
+            return given.f
+        with self._locked():
+            self._writing()
+            there = self.graph.stages.get(stage.name)
+            if there is not None:
+                self._changed(there, stage, marks)
+            else:
+                self._define_stage(stage, marks)
+            self._bound[stage.name] = stage
+        return given.f
 
     def _changed(self, known: Known, stage: Stage, marks: Mapping[str, str]) -> None:
         """Another definition under the name of a stage."""

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, Row
 
-from headwater.api.handles import as_row
+from headwater.api.handles import Source, as_row
 from headwater.calculus.types import RecordType
 from headwater.dataflow import maps
 from headwater.dataflow.define import Part, Stage
@@ -25,12 +25,13 @@ if TYPE_CHECKING:
     from headwater.show.drawing import Explanation
 
 
-class FlowHandle:
-    """A flow: what stages write and read. It serves as the name of an input."""
+class FlowHandle(Source):
+    """A flow: what stages write and read, and, where it is kept, rows to look at. It serves as the name of an input."""
+
+    database: Running
 
     def __init__(self, database: Any, name: str):
-        self.database: Running = database
-        self.name = name
+        super().__init__(database, name)
 
     @property
     def row(self) -> RecordType:
@@ -42,17 +43,9 @@ class FlowHandle:
         """Whether its rows are kept to be looked at; None until its first increment decides."""
         return self.database.graph.flows[self.name].retained
 
-    def snapshot(self, version: int | None = None, *, settled: bool = False) -> DataFrame:
-        """The rows that it has, now or at a version, or when nothing waited last; of a flow that is kept."""
-        return self.database.frame(
-            self.name, self.database.settled_version() if settled else version
-        )
-
-    def changes(
-        self, since: int = 0, until: int | None = None, format: str = "weights"
-    ) -> DataFrame:
-        """The rows that came and went after a version; of a flow that is kept."""
-        return self.database.changes_frame(self.name, since, until, format)
+    def verify(self) -> None:
+        """Computes the flow anew with the stage that writes it, and compares; of stages row by row, and whole ones."""
+        self.database.verify_stage(self.database.graph.flows[self.name].writer)
 
     @property
     def waiting(self) -> dict[str, int]:

@@ -6,6 +6,7 @@ that has a share of the groups.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
@@ -93,7 +94,7 @@ class Made:
             self.entries.setdefault(spec.name, []).append((spec, table))
 
 
-class Call:
+class Call(ABC):
     """What all kinds share: calls, and what they gave."""
 
     def __init__(self, stage: Stage, context: Context):
@@ -107,8 +108,9 @@ class Call:
         self.widths = {o: len(row.fields) for o, row in stage.outputs.items()}
         self.single = stage.key is not None and len(stage.key.fields) == 1
 
+    @abstractmethod
     def run(self, tables: Mapping[str, pa.Table]) -> Made:
-        raise NotImplementedError
+        """The epoch, over the rows of each input."""
 
     def shown(self, key: tuple[Any, ...]) -> Any:
         """A key as functions get it."""

@@ -567,8 +567,3 @@ class _Check:
 def arrow_schema(row: RecordType) -> pa.Schema:
     """The columns of a row as Arrow."""
     return pa.schema([(n, arrow_type(t)) for n, t in row.fields])
-
-
-def key_types(row: RecordType) -> list[KeyType]:
-    """The types of columns, in their order."""
-    return [t for _, t in row.fields]

@@ -73,7 +73,7 @@ class Keyed(Call):
             at += n
         for i in s.inputs:
             to_all = routed[i.name][2]
-            if to_all is not None and to_all.num_rows:
+            if to_all.num_rows:
                 self._put_all(out, i, to_all)
             if i.combine is not None:
                 self._combine(out, i, row_class((*i.columns, WEIGHT) if i.changes else i.columns))
@@ -89,29 +89,34 @@ class Keyed(Call):
         numbers = np.where(mine, np.cumsum(mine) - 1, -1)
         return numbers[which], first[mine]
 
-    def _routed(
-        self, i: Input, table: pa.Table
-    ) -> tuple[list[pa.Array], pa.Table, pa.Table | None]:
+    def _routed(self, i: Input, table: pa.Table) -> tuple[list[pa.Array], pa.Table, pa.Table]:
         """Keys of rows, the rows, and those for all groups."""
-        by = i.by
+        arrays, places, every = self.keys_of(i, table)
+        if places is None:
+            return arrays, table, table.slice(0, 0)
+        return arrays, table.take(pa.array(places)), table.take(pa.array(every))
+
+    def keys_of(self, i: Input, table: pa.Table) -> tuple[list[pa.Array], Ints | None, Ints]:
+        """The keys of an input's rows, the rows that they are of (None: each has one), and the rows for all groups."""
+        by, nothing = i.by, np.zeros(0, np.int64)
         assert by is not None and self.stage.key is not None
-        if by.kind == "columns":
-            return [column(table, c) for c in by.columns], table, None
         types = arrow_schema(self.stage.key)
+        if by.kind == "columns":
+            pairs = zip(by.columns, types, strict=True)
+            return [column(table, c).cast(f.type) for c, f in pairs], None, nothing
         if by.kind == "all":
-            return [pa.array([], f.type) for f in types], table.slice(0, 0), table
+            return [pa.array([], f.type) for f in types], nothing, np.arange(table.num_rows)
         assert by.f is not None
-        made = row_class(i.columns)
-        rows = list(map(made, rows_of(table, i.columns)))
+        rows = list(map(row_class(i.columns), rows_of(table, i.columns)))
         framed(rows, table, self.context.frames.get(i.name))
         places: list[int] = []
         keys: list[tuple[Any, ...]] = []
-        to_all: list[int] = []
+        every: list[int] = []
         for n, row in enumerate(rows):
             try:
                 given = by.f(row)
                 if given is ALL:
-                    to_all.append(n)
+                    every.append(n)
                     continue
                 found = keys_given(self.stage, row, given, len(types))
             except Exception as e:  # what a user wrote may raise anything
@@ -122,11 +127,7 @@ class Keyed(Call):
             places.extend([n] * len(found))
         where = lambda j: Failed(ValueError(), None, rows[places[j]])  # noqa: E731
         arrays = self.converted(f"the key of {self.stage.name}", self.stage.key, keys, where)
-        return (
-            arrays,
-            table.take(pa.array(places, pa.int64())),
-            table.take(pa.array(to_all, pa.int64())),
-        )
+        return arrays, np.array(places, np.int64), np.array(every, np.int64)
 
     def _put(self, out: Groups, i: Input, table: pa.Table, which: Ints) -> None:
         """The rows of an input, by group, sorted in each by what the input says and then by everything."""

@@ -130,12 +130,17 @@ def grouped_spec(stage: Stage, letter: str, name: str, row: RecordType) -> MapSp
     return MapSpec(f"{letter}:{stage.name}.{name}", (*group, *key), _COUNT, lookup)
 
 
+def index_name(what: str, on: Sequence[str]) -> str:
+    """The name of an index of a relation by some of its columns."""
+    return f"l:{what}({','.join(on)})"
+
+
 def index_spec(what: str, row: RecordType, on: Sequence[str]) -> MapSpec:
     """An index of a relation by some of its columns."""
     names = [n for n, _ in row.fields]
     key = numbered("k", types_of(row))
     by = tuple(f"k{names.index(c)}" for c in on)
-    return MapSpec(f"l:{what}({','.join(on)})", key, _COUNT, by)
+    return MapSpec(index_name(what, on), key, _COUNT, by)
 
 
 def specs_of(stage: Stage) -> list[MapSpec]:

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from headwater.calculus.types import RecordType
 from headwater.dataflow.call import FRAME
 from headwater.dataflow.define import Input, arrow_schema
 from headwater.dataflow.framing import Cut, Frame, cut, in_order
@@ -204,8 +203,3 @@ class Inbox:
             row._w = n  # type: ignore[attr-defined]
             out.append(row)
         return out
-
-
-def row_table(row: RecordType, table: pa.Table) -> pa.Table:
-    """A change with the columns of a row, and `_w`."""
-    return table.select([*(n for n, _ in row.fields), WEIGHT])

@@ -21,13 +21,13 @@ import pyarrow as pa
 
 from headwater.calculus.types import RecordType
 from headwater.dataflow import epoch
-from headwater.dataflow.call import Call, Context, Made
-from headwater.dataflow.calling import Failed, keys_given
+from headwater.dataflow.call import Context, Made
+from headwater.dataflow.calling import Failed
 from headwater.dataflow.define import Input, Stage, arrow_schema
+from headwater.dataflow.groups import Keyed
 from headwater.dataflow.lookups import LookUps
 from headwater.dataflow.queues import Inbox
-from headwater.dataflow.rows import as_data, of_data, row_class, rows_of
-from headwater.dataflow.words import ALL
+from headwater.dataflow.rows import as_data, of_data
 from headwater.engine.change import read_file, write_file
 from headwater.engine.here.answers import consolidated
 from headwater.engine.spark.rounds import BLOBS, bytes_of, from_bytes, given, numbers_of, runs_of
@@ -258,55 +258,17 @@ def _router(plan: Plan, pieces: Sequence[Piece]) -> Any:
 
 
 def _routed(plan: Plan, i: Input, table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
-    """Rows by the parts that have a group of theirs."""
-    by, stage = i.by, plan.stage
-    assert by is not None and stage.key is not None
-    if by.kind == "all":
-        yield from ((p, table) for p in range(plan.parts))
-        return
-    if by.kind == "columns":
-        types = arrow_schema(stage.key)
-        arrays = [
-            canonical(column(table, c).cast(f.type)) for c, f in zip(by.columns, types, strict=True)
-        ]
-        where = np.arange(table.num_rows)
-    else:
-        arrays, where, every = _keys(plan, i, table)
-        if len(every):
-            yield from ((p, table.take(pa.array(every))) for p in range(plan.parts))
-    parts = plan.part_of(hash_keys(arrays, len(where)))
+    """Rows by the parts that have a group of theirs; those for all groups go to all parts."""
+    call = epoch.kind_of(plan.stage)(plan.stage, Context(plan.arrangement, **plan.context))
+    assert isinstance(call, Keyed), "a stage that takes row by row needs no exchange"
+    arrays, places, every = call.keys_of(i, table)
+    where = np.arange(table.num_rows) if places is None else places
+    if len(every):
+        yield from ((p, table.take(pa.array(every))) for p in range(plan.parts))
+    parts = plan.part_of(hash_keys([canonical(a) for a in arrays], len(where)))
     for part in np.unique(parts).tolist():
         mine = np.unique(where[parts == part])
         yield part, table.take(pa.array(mine))
-
-
-def _keys(plan: Plan, i: Input, table: pa.Table) -> tuple[list[pa.Array], Ints, Ints]:
-    """The keys that a route gives, the rows that they are of, and the rows for all groups."""
-    stage = plan.stage
-    assert stage.key is not None and i.by is not None and i.by.f is not None
-    rows = list(map(row_class(i.columns), rows_of(table, i.columns)))
-    keys: list[tuple[Any, ...]] = []
-    where: list[int] = []
-    every: list[int] = []
-    for n, row in enumerate(rows):
-        try:
-            found = i.by.f(row)
-            if found is ALL:
-                every.append(n)
-                continue
-            mine = keys_given(stage, row, found, len(stage.key.fields))
-        except Exception as e:  # what a user wrote may raise anything
-            raise Failed(e, None, row) from e
-        keys += mine
-        where += [n] * len(mine)
-    call = Call(stage, Context(plan.arrangement, **plan.context))
-    shown = lambda j: Failed(ValueError(), None, rows[where[j]])  # noqa: E731
-    made = call.converted(f"the key of {stage.name}", stage.key, keys, shown)
-    return (
-        [canonical(a) for a in made],
-        np.array(where, np.int64),
-        np.array(every, np.int64),
-    )
 
 
 def _every(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -13,6 +13,7 @@ A trial is the meaning of a graph: a database that runs the same stages has the 
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -63,6 +64,12 @@ def _plain(out: Any) -> Any:
     return Flow(out.name, out.row) if handle else out
 
 
+WORDS = tuple(
+    p for p in inspect.signature(stage_of).parameters if p not in ("f", "inputs", "known")
+)
+"""What may be said of a stage beside its inputs."""
+
+
 @dataclass(frozen=True)
 class Given:
     """A definition as a user gave it, not yet checked against inputs."""
@@ -81,7 +88,12 @@ class Given:
 
 
 def stage(*inputs: Any, **words: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Defines a stage for a trial, or for `db.stage(f)` later; the function stays callable."""
+    """Defines a stage for a trial, or for `db.stage(f)` later, in the words of `db.stage`; the function stays callable."""
+    unknown = next((w for w in words if w not in WORDS), None)
+    if unknown is not None:
+        raise StageError(
+            f"`{unknown}=` is no word of a stage", hint=f"there are: {', '.join(WORDS)}"
+        )
 
     def define(f: Callable[..., Any]) -> Callable[..., Any]:
         note(f, Given(f, inputs, words))

@@ -124,6 +124,8 @@ def outside_kahn(graph: Shown) -> dict[str, str]:
         several = [i for i in s.inputs if len(_under(i, graph)) > 1]
         if not s.kahn:
             why[s.name] = f"runs by {s.described['runnable']}"
+        elif any(i["take"] == "all" for i in s.described["inputs"]):
+            why[s.name] = "reads all that waits, which depends on who ran before"
         elif s.looks_up:
             why[s.name] = f"looks up {', '.join(s.looks_up)} as it is then"
         elif several:
