@@ -200,6 +200,10 @@ class KeyConflict(BadChange, LabelConflict):
     """Rows whose key is NULL, or would be there more than once; the key, and the rows that have it."""
 
 
+class BadPattern(HeadwaterError):
+    """A pattern or punctuation that means nothing: a value of a wrong type, ends turned round, an unknown column."""
+
+
 class NotRetained(HeadwaterError):
     """A check, recomputation or late view that needs the rows of a source declared with `retain=False`."""
 
