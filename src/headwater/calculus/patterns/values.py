@@ -45,7 +45,7 @@ def ends_of(t: Base | None) -> tuple[Any, Any]:
             return -math.inf, math.nan
         case Base("decimal", precision, scale):
             greatest = Decimal(10**precision - 1).scaleb(-scale, EXACT)
-            return -greatest, greatest
+            return greatest.copy_negate(), greatest
         case Base("string"):
             return "", None
         case Base("binary"):
@@ -147,8 +147,10 @@ def _typed(value: Any, t: Base, zone: str) -> Any:
         case "boolean":
             return value if isinstance(value, bool) else None
         case "string":
-            value.encode()  # half of a pair of surrogates is no text
-            return value
+            if isinstance(value, str):
+                value.encode()  # half of a pair of surrogates is no text, and fails
+                return value
+            return None
         case "binary":
             return bytes(value) if isinstance(value, (bytes, bytearray, memoryview)) else None
         case "float" | "double":
