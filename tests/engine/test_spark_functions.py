@@ -305,7 +305,7 @@ REFUSED = (
     (NotIncremental, "SESSION", "hex(version())"),
     (NotIncremental, "SIDE_EFFECT", "coalesce(split(s, ',')[0], raise_error('none'))"),
     (NotIncremental, "SIDE_EFFECT", "reflect('java.util.UUID', 'randomUUID')"),
-    (NotIncremental, "TIME_WINDOW", "window(ts, '1 day').start"),
+    (NotIncremental, "TIME_WINDOW", "session_window(ts, '1 hour').start"),
     (NotIncremental, "NESTED", "map(s, n)"),
     (NotIncremental, "NESTED", "d - DATE'2024-01-01'"),
     (NotIncremental, "NESTED", "s COLLATE UTF8_LCASE"),

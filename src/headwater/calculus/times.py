@@ -11,6 +11,7 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+from headwater.calculus.ring import RingMap, collect
 from headwater.calculus.scalars import SCALARS, Scalar, TypeRule
 from headwater.calculus.types import (
     BIGINT,
@@ -22,7 +23,9 @@ from headwater.calculus.types import (
     TIMESTAMP_NTZ,
     VOID,
     Base,
+    Boxed,
     KeyType,
+    bag,
     decimal,
 )
 
@@ -180,3 +183,40 @@ _date(
         -6
     ),
 )
+
+
+# --- windows of time ------------------------------------------------------------------------------------------
+
+
+def _shifted(t: datetime, micros: int) -> datetime:
+    return t + timedelta(microseconds=micros)
+
+
+def window_start(t: datetime, width: int, offset: int) -> datetime:
+    """The greatest start that is not after a time, of the windows that begin at offset + n · width microseconds."""
+    return _shifted(t, -((_micros(t) - offset) % width))
+
+
+def window_starts(t: datetime, width: int, slide: int, offset: int) -> RingMap:
+    """The starts s of all windows [s, s + width) that hold a time, where they begin at offset + n · slide."""
+    last = window_start(t, slide, offset)
+    starts = (_shifted(last, -n * slide) for n in range(-(-width // slide)))
+    return collect((s, 1) for s in starts if t < _shifted(s, width))
+
+
+def _of_time(name: str, f: Callable[..., Any], count: int, many: bool = False) -> None:
+    """A function of a time and of whole numbers of microseconds, which gives such a time, or a bag of them."""
+
+    def rule(types: tuple[KeyType, ...]) -> KeyType | None:
+        whole = all(isinstance(t, Base) and t.name in INTEGRAL for t in types[1:])
+        if types[0] not in (TIMESTAMP, TIMESTAMP_NTZ) or not whole or len(types) != 1 + count:
+            return None
+        return Boxed(bag(types[0])) if many else types[0]
+
+    apply = lambda _r, _t, *values: f(*values)  # noqa: E731
+    SCALARS[name] = Scalar(name, rule, apply, True, (1 + count, 1 + count))
+
+
+_of_time("window_start", window_start, 2)
+_of_time("window_starts", window_starts, 3, many=True)
+_of_time("add_micros", _shifted, 1)

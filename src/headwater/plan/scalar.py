@@ -179,6 +179,42 @@ def _opposed(rest: str, divisor: str) -> str:
     return f"{rest} <> 0 AND ({rest} < 0) <> ({divisor} < 0)"
 
 
+def _micros(t: KeyType, time: str) -> str:
+    """The microseconds of a time since 1970; those of a local time are counted as if it were in UTC."""
+    if t == ty.TIMESTAMP_NTZ:
+        time = f"CAST(concat(CAST({time} AS STRING), 'Z') AS TIMESTAMP)"
+    return f"unix_micros({time})"
+
+
+def _time(t: KeyType, micros: str) -> str:
+    """The time of a number of microseconds. Intervals would do for instants as well, but their days have 23 hours at times."""
+    if t == ty.TIMESTAMP:
+        return f"timestamp_micros({micros})"
+    return f"(TIMESTAMP_NTZ '1970-01-01 00:00:00' + INTERVAL '0.000001' SECOND * ({micros}))"
+
+
+def _window_start(r: KeyType, time: str, width: str, offset: str) -> str:
+    n = _micros(r, time)
+    return _time(r, f"{n} - pmod({n} - {offset}, {width})")
+
+
+def _window_starts(r: KeyType, time: str, width: str, slide: str, offset: str) -> str:
+    assert isinstance(r, ty.Boxed) and isinstance(r.content, ty.MapType)
+    t = r.content.key
+    n = _micros(t, time)
+    last = f"{n} - pmod({n} - {offset}, {slide})"
+    first = f"{n} - {width} - pmod({n} - {width} - {offset}, {slide}) + {slide}"
+    return f"transform(sequence({first}, {last}, {slide}), start_ -> {_time(t, 'start_')})"
+
+
+def _add_micros(r: KeyType, time: str, n: str) -> str:
+    return _time(r, f"{_micros(r, time)} + {n}")
+
+
+def _of_time(types: Types, _: KeyType) -> Types:
+    return (types[0], *(ty.BIGINT for _ in types[1:]))
+
+
 _SPACES = "".join(c for c in map(chr, range(0x3001)) if c.isspace())
 """What str.strip takes away."""
 
@@ -239,6 +275,9 @@ SQL: dict[str, tuple[Operands, Writing]] = {
     "case": (lambda types, r: (ty.BOOLEAN, r) * (len(types) // 2) + (r,), _case),
     "like": (_takes(ty.STRING), _infix("LIKE")),
     "among": (_own, _among),
+    "window_start": (_of_time, _window_start),
+    "window_starts": (_of_time, _window_starts),
+    "add_micros": (_of_time, _add_micros),
     "one_row": (
         lambda types, r: (ty.BIGINT, r),
         _form("if({} > 1, raise_error('a scalar subquery gave more than one row'), {})"),
@@ -299,11 +338,11 @@ class _Writer:
         self.reads: dict[str, None] = {}
 
     def write(self, term: Term) -> _Part:
+        if isinstance(term, Const):  # though a column may have it: some operands must be constants
+            return self._const(term, term.value, term.type)
         if term in self.columns:
             return self._column(self.columns[term], type_of(term))
         match term:
-            case Const(value, t):
-                return self._const(term, value, t)
             case Box(inner):
                 return self.write(inner) if inner in self.columns else self._ring(inner)
             case Record(fields) if ty.is_key(type_of(term)):

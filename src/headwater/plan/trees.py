@@ -5,6 +5,12 @@ evaluated: `engine/here/arrow.py` leaves to Spark what it cannot tell.
 
     local(t)      the local time of an instant, in the time zone of the database
     instant(t)    the instant of a local time; day_start(d) the first one of a day
+
+Of windows of time, with constant numbers of microseconds:
+
+    window_start(t, width, offset)           the start of the window that holds t; it never goes back as t goes on
+    window_starts(t, width, slide, offset)   the array of the starts s of all that do: t - width < s <= t
+    add_micros(t, n)                         so much later
 """
 
 from __future__ import annotations
@@ -122,6 +128,7 @@ _TESTS: tuple[tuple[Test, str], ...] = (
     (_always, "hour minute second second_part unix_seconds unix_timestamp unix_millis unix_micros"),
     (_always, "timestamp_seconds timestamp_millis timestamp_micros"),
     (_known_unit, "trunc date_trunc"),
+    (_fixed, "window_start window_starts add_micros"),
     (_days_of_text, "next_day"),
     (_rounds, "round"),
     (_no_floats, "floor ceil sign sqrt rint isnan nanvl"),

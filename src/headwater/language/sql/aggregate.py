@@ -32,6 +32,7 @@ from headwater.calculus.terms import (
     Times,
     Unbox,
     Var,
+    replaced,
 )
 from headwater.calculus.types import (
     BOOLEAN,
@@ -374,7 +375,18 @@ class Grouping:
         for i, known in enumerate(self.keys):
             if known == term:
                 return Field(self.k, f"g{i + 1}")
-        return None
+        return self._of_window(term)
+
+    def _of_window(self, term: Term) -> Term | None:
+        """`window` and `window.end` of a group by `window`, whose key is the start."""
+        window = self.rows.window
+        if window is None or not window.grouped or term not in (window.end, window.pair()):
+            return None
+        start = Field(self.k, f"g{self.keys.index(window.start) + 1}")
+        told = replaced(term, {window.start: start})
+        if self.sets is None or term == window.end:
+            return told
+        return case_of([Call("is_null", (start,))], [Const(None, type_of(told)), told])
 
     def outer_scope(self, _: Expressions) -> Scope:
         """What a subquery of a grouped query sees: the group's keys under the names of their columns."""

@@ -11,7 +11,7 @@ from headwater.calculus.check import type_of
 from headwater.calculus.scalars import bounded
 from headwater.calculus.terms import Box, Call, Const, Sum, Term, Unbox
 from headwater.calculus.types import BINARY, DATE, INTEGER, STRING, Base
-from headwater.language.sql import units
+from headwater.language.sql import time_windows, units
 from headwater.language.sql.coerce import case_of, cast_to
 from headwater.language.sql.placing import place_of
 
@@ -110,5 +110,6 @@ CALLS: dict[type[exp.Expr], Callable[[Expressions, Any], Term]] = {
 def known(e: exp.Expr) -> Callable[[Expressions, Any], Term] | None:
     """How a node is read, if it is one of these."""
     if isinstance(e, exp.Anonymous):
-        return units.NAMED.get(e.name.lower())
+        name = e.name.lower()
+        return units.NAMED.get(name) or time_windows.NAMED.get(name)
     return CALLS.get(type(e))

@@ -21,7 +21,6 @@ from headwater.calculus.terms import (
     Box,
     Call,
     Const,
-    Field,
     Pred,
     Record,
     Term,
@@ -70,7 +69,7 @@ from headwater.language.sql.coerce import (
 from headwater.language.sql.depth import LONGEST, chain
 from headwater.language.sql.functions import ARITHMETIC, COMPARISONS, FUNCTIONS
 from headwater.language.sql.refusals import refusal, unknown_column
-from headwater.language.sql.scope import Scope
+from headwater.language.sql.scope import Scope, field_of, nested
 
 if TYPE_CHECKING:
     from headwater.language.sql.aggregate import Grouping
@@ -286,9 +285,8 @@ class Expressions:
                 e,
                 hint="add it to GROUP BY, or aggregate it",
             )
-        if found is None and len(parts) == 1 and parts[0].lower() in self.aliases:
-            aliased = self.aliases[parts[0].lower()]
-            return self.key(aliased)
+        if found is None and parts[0].lower() in self.aliases:
+            found = nested(self.key(self.aliases[parts[0].lower()]), parts[1:])
         if found is None:
             raise unknown_column(self.reader, self.scope, e)
         return found
@@ -303,7 +301,7 @@ class Expressions:
             raise self.reader.error(
                 UnknownName, f"{self._described(e.this)} has no field `{e.expression.name}`", e
             )
-        return Field(inner, names[e.expression.name.lower()])
+        return field_of(inner, names[e.expression.name.lower()])
 
     def _struct(self, e: exp.Struct) -> Term:
         fields: list[tuple[str, Term]] = []

@@ -124,7 +124,7 @@ def refused_function(name: str, called: bool, empty: bool) -> tuple[str, str, st
     if name in WINDOWS_OF_TIME:
         return (
             "TIME_WINDOW",
-            "makes rows of its own",
-            "group by date_trunc(...) of the time, or by floor of its seconds",
+            "makes rows of its own, and stands in GROUP BY or in the SELECT list only",
+            "group by it, and write window.start or window.end here",
         )
     return None

@@ -80,6 +80,17 @@ def foreign(tokens: list[Any]) -> Any | None:
     return None if found is None else tokens[found.string[: found.start(1)].count(" ")]
 
 
+def with_windows_named(tokens: list[Any]) -> list[Any]:
+    """The word WINDOW as a name but where it begins a clause: `WINDOW name AS`. sqlglot takes `GROUP BY window(` for one."""
+    out = list(tokens)
+    for i, token in enumerate(tokens):
+        ahead = [t.token_type for t in tokens[i + 1 : i + 3]]
+        clause = ahead[1:] == [T.ALIAS] and ahead[0] not in (T.COMMA, T.DOT, T.L_PAREN, T.R_PAREN)
+        if token.token_type == T.WINDOW and not clause:
+            out[i] = type(token)(T.VAR, token.text, token.line, token.col, token.start, token.end)
+    return out
+
+
 def _misplaced_not(parser: Any) -> None:
     parser.raise_error("NOT stands where a value is expected; put it into brackets")
 

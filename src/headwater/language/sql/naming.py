@@ -17,6 +17,7 @@ from headwater.errors import HeadwaterError
 from headwater.language.schema import sql_name, type_of_ddl
 from headwater.language.sql.functions import ARITHMETIC
 from headwater.language.sql.placing import place_of
+from headwater.language.sql.time_windows import is_call, is_field
 
 if TYPE_CHECKING:
     from headwater.language.sql.reader import Reader
@@ -42,6 +43,7 @@ _CALLED = {
     *("nullif", "greatest", "least", "abs", "concat", "substring", "substr", "trim", "replace"),
     *("year", "month", "day", "quarter", "dayofweek", "dayofyear", "weekofyear", "last_day"),
     *("add_months", "reverse", "struct", "grouping", "grouping_id", "startswith", "endswith"),
+    *("window_time",),
 }
 """Functions that are called in the name as in the text, in small letters, with their arguments."""
 _LARGE = {"floor": "FLOOR", "ceil": "CEIL", "sqrt": "SQRT", "power": "POWER"}
@@ -60,8 +62,11 @@ def spark_name(reader: Reader, e: exp.Expr, tables: Callable[[str], object]) -> 
             return inner.name
     if isinstance(e, exp.Column) and not isinstance(e.this, exp.Star):
         return e.name
+    if is_call(e):
+        return e.name.lower()
     if isinstance(e, exp.Dot):
-        return e.expression.name or None
+        before = f"{e.this.name.lower()}." if is_call(e.this) else ""
+        return f"{before}{e.expression.name}" or None
     return _Names(reader, tables).of(e)
 
 
@@ -105,6 +110,8 @@ class _Names:
                 return f"concat({self._name(e.this)}, {self._name(e.expression)})"
             case exp.And() | exp.Or():
                 return self._logical(e)
+            case exp.Anonymous() | exp.Dot() if is_field(e):
+                return spark_name(self.reader, e, self.tables) or ""
             case exp.Subquery():
                 return "scalarsubquery()"
             case exp.Exists(this=exp.Query()):

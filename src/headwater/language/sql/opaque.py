@@ -27,6 +27,7 @@ from headwater.errors import HeadwaterError, ParseError, QueryError, TypeMismatc
 from headwater.language.functions import DEFINED
 from headwater.language.sql.functions import refused_function
 from headwater.language.sql.placing import place_of
+from headwater.language.sql.time_windows import is_field
 
 if TYPE_CHECKING:
     from headwater.language.sql.expressions import Expressions
@@ -206,7 +207,7 @@ def _is_leaf(x: Expressions, e: exp.Expr) -> bool:
     """Whether a part is a term of its own: a column, an aggregate, a subquery, a registered function."""
     if isinstance(e, (exp.Column, exp.Subquery)):
         return not isinstance(e.this, exp.Star)
-    if isinstance(e, exp.Window):
+    if isinstance(e, exp.Window) or is_field(e):
         return True
     if isinstance(e, (exp.In, exp.Exists)):
         return e.find(exp.Query) is not None

@@ -54,7 +54,7 @@ from headwater.language.sql.arguments import refuse_unread
 from headwater.language.sql.coerce import cast_to
 from headwater.language.sql.depth import MOST_ANSWERS, chain, plain, too_deep
 from headwater.language.sql.expressions import Expressions
-from headwater.language.sql.grammar import foreign
+from headwater.language.sql.grammar import foreign, with_windows_named
 from headwater.language.sql.opaque import Ask
 from headwater.language.sql.placing import PlacingParser, place_of
 from headwater.language.sql.scope import Rows, Scope, Source
@@ -116,7 +116,7 @@ class Reader:
                 )
             else:
                 out.append(token)
-        return self._with_tables(out)
+        return with_windows_named(self._with_tables(out))
 
     def _with_tables(self, tokens: list[Any]) -> list[Any]:
         """TABLE t as SELECT * FROM t, which sqlglot does not read as a query."""

@@ -27,6 +27,9 @@ INTERNAL = {
     "is_not_null",
     "negate",
     "div",
+    "window_start",
+    "window_starts",
+    "add_micros",
 }
 """Functions of the calculus that SQL writes in another way."""
 

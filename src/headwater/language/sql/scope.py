@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from headwater.calculus.check import type_of
 from headwater.calculus.terms import Call, Field, For, Record, Term, Times, Var
@@ -46,6 +47,23 @@ class Merged:
 
 
 @dataclass
+class TimeWindow:
+    """The column that a call of `window` or `session_window` gives the rows of a SELECT: a start and an end."""
+
+    name: str
+    known: tuple[Any, ...]
+    """What tells the call from others."""
+    start: Term
+    end: Term
+    grouped: bool = False
+    """Whether GROUP BY has the whole pair, and not only a field of it."""
+
+    def pair(self) -> Record:
+        """The pair, as the struct that Spark shows."""
+        return Record((("start", self.start), ("end", self.end)))
+
+
+@dataclass
 class Rows:
     """A FROM clause: for each of the atoms, where the factors hold."""
 
@@ -53,6 +71,7 @@ class Rows:
     factors: list[Term] = field(default_factory=list)
     sources: list[Source] = field(default_factory=list)
     merged: list[Merged] = field(default_factory=list)
+    window: TimeWindow | None = None
 
     def collect(self, body: Term) -> Term:
         """The comprehension with this body."""
@@ -95,6 +114,8 @@ class Scope:
                 f"the column `{head}` is in several tables",
                 hint="write one of: " + ", ".join(f"{s.alias}.{head}" for s, _ in found),
             )
+        if not found and (w := self.rows.window) is not None and w.name == head.lower():
+            return nested(w.pair(), rest)
         return nested(found[0][1], rest) if found else None
 
     def _merged(self, merged: Merged) -> Term:
@@ -133,5 +154,5 @@ def nested(column: Term, path: list[str]) -> Term | None:
         known = {n.lower(): n for n, _ in t.fields} if isinstance(t, RecordType) else {}
         if name.lower() not in known:
             return None
-        column = Field(column, known[name.lower()])
+        column = field_of(column, known[name.lower()])
     return column

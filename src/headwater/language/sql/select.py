@@ -9,6 +9,7 @@ from sqlglot import exp
 from headwater.calculus.terms import Field, Record, Sng, Term, Times
 from headwater.errors import QueryError, UnknownName
 from headwater.language.build import ONE
+from headwater.language.sql import time_windows
 from headwater.language.sql.aggregate import Grouping, aggregates
 from headwater.language.sql.expressions import Expressions
 from headwater.language.sql.grouping_sets import Sets, has_sets
@@ -69,6 +70,7 @@ class Select:
         where = self.node.args.get("where")
         if where is not None:
             self.rows.factors.extend(Expressions(self.reader, self.scope).factors(where.this))
+        time_windows.add(Expressions(self.reader, self.scope), self.node)
         self._generators()
         group, having = self.node.args.get("group"), self.node.args.get("having")
         listed = [*self.node.expressions, *([having] if having is not None else [])]
@@ -252,7 +254,11 @@ class Select:
             e = self.node.expressions[position - 1].unalias()
         rows = Expressions(self.reader, self.scope)
         rows.aliases.update(aliases)
-        return rows.key(e)
+        term, window = rows.key(e), self.rows.window
+        if window is None or term != window.pair():
+            return term
+        window.grouped = True
+        return window.start
 
     def _finished(
         self, output: Record, columns: list[Term], expressions: Expressions, rows: Any

@@ -290,6 +290,7 @@ INTERNAL = frozenset(
     (
         *("second_part", "yearofweek", "sha256", "one_row", "is_null", "is_not_null", "negate"),
         *("cast", "item", "as_timestamp", "trim_both", "trim_leading", "trim_trailing"),
+        *("window_start", "window_starts", "add_micros"),
     )
 )
 """Scalars of the calculus that are no functions of Spark by these names."""

@@ -185,7 +185,55 @@ def _from_unix(unit: int) -> Node:
     return columnar(read)
 
 
+# --- windows of time ------------------------------------------------------------------------------------------
+
+
+def _inside(values: Array, a: pa.Array) -> None:
+    require((values >= LEAST) & (values < MOST), a, "a time outside of the years 1 to 9999")
+
+
+@columnar
+def _window_start(t: pa.DataType, a: pa.Array, width: Column, offset: Column) -> pa.Array:
+    """The greatest start that is not after a time."""
+    values = ints(a)
+    _inside(values, a)
+    starts = values - (values - constant(offset)) % constant(width)
+    _inside(starts, a)
+    return made(starts, a, t)
+
+
+@columnar
+def _window_starts(
+    t: pa.DataType, a: pa.Array, width: Column, slide: Column, offset: Column
+) -> pa.Array:
+    """The starts of all windows that hold a time, as an array."""
+    length, step, shift = constant(width), constant(slide), constant(offset)
+    values = ints(a)
+    _inside(values, a)
+    last = values - (values - shift) % step
+    count = np.where(np.asarray(a.is_valid()), (last - values + length - 1) // step + 1, 0)
+    ends = np.cumsum(count)
+    back = np.arange(int(count.sum())) - np.repeat(ends - count, count)
+    starts = np.repeat(last, count) - back * step
+    require((starts >= LEAST) & (starts < MOST), pa.array(starts), "a window before the year 1")
+    elements = pa.array(starts).view(t.value_type)
+    mask = pa.array(np.asarray(a.is_null())) if a.null_count else None
+    return pa.LargeListArray.from_arrays(np.append(0, ends), elements, mask=mask)
+
+
+@columnar
+def _add_micros(t: pa.DataType, a: pa.Array, n: Column) -> pa.Array:
+    values = ints(a)
+    _inside(values, a)
+    later = values + constant(n)
+    _inside(later, a)
+    return made(later, a, t)
+
+
 NODES: dict[str, Node] = {
+    "window_start": _window_start,
+    "window_starts": _window_starts,
+    "add_micros": _add_micros,
     "hour": _clock(3600 * SECOND, 24),
     "minute": _clock(60 * SECOND, 60),
     "second": _clock(SECOND, 60),
