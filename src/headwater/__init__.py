@@ -41,11 +41,13 @@ from headwater.api.handles import Commit
 from headwater.api.running import Progress
 from headwater.calculus.data import from_python, to_python
 from headwater.calculus.interpret import interpret
+from headwater.calculus.patterns import ANYTHING as anything
+from headwater.calculus.patterns import above, below, between, since, upto
 from headwater.copies import DocumentCopy, ParquetCopy
-from headwater.dataflow.words import upto
 from headwater.engine.nested.documents import DeepChange
 from headwater.errors import HeadwaterError
 from headwater.io.rows import Delta
+from headwater.language.closes import closed, watermark
 from headwater.language.comprehension import Query, query
 from headwater.language.functions import function
 from headwater.language.schema import schemas
@@ -65,6 +67,11 @@ __all__ = [
     "ParquetCopy",
     "Progress",
     "Query",
+    "above",
+    "anything",
+    "below",
+    "between",
+    "closed",
     "delta",
     "explain",
     "from_python",
@@ -76,7 +83,9 @@ __all__ = [
     "read_sql",
     "schemas",
     "shred",
+    "since",
     "to_python",
     "upto",
+    "watermark",
     "__version__",
 ]

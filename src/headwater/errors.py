@@ -204,6 +204,14 @@ class BadPattern(HeadwaterError):
     """A pattern or punctuation that means nothing: a value of a wrong type, ends turned round, an unknown column."""
 
 
+class LateRows(HeadwaterError):
+    """A change with rows that match what was closed before: which row, what it breaks, and since when."""
+
+
+class Purged(HeadwaterError):
+    """What would need rows that were closed and are kept no more."""
+
+
 class NotRetained(HeadwaterError):
     """A check, recomputation or late view that needs the rows of a source declared with `retain=False`."""
 

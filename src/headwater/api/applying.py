@@ -14,10 +14,12 @@ from typing import Any
 
 from headwater.api.bring_in import checked_change, staged_change
 from headwater.api.catalog import SEEN, Catalog, ViewDef, check_functions
-from headwater.api.feeding import Feeding, with_points
+from headwater.api.feeding import with_points
 from headwater.api.handles import Commit
 from headwater.api.ids import Id, applied, as_note, checked_id, noted
+from headwater.api.punctuating import Punctuating
 from headwater.api.verify import Verifier
+from headwater.calculus.patterns import Punctuation, Range
 from headwater.dataflow.graph import Graph
 from headwater.engine.change import Change
 from headwater.engine.increment import Increment
@@ -25,6 +27,7 @@ from headwater.engine.recomputed import put_instead
 from headwater.engine.spark.session import Counts
 from headwater.engine.working import Working
 from headwater.errors import BadChange, UnknownName
+from headwater.language.closes import closed, punctuated
 from headwater.language.functions import DEFINED
 from headwater.plan.program import View
 from headwater.state.store import StoreWriter
@@ -42,7 +45,16 @@ class Beside:
     note: Mapping[str, Any] = field(default_factory=dict)
 
 
-class Applying(Feeding):
+@dataclass(frozen=True)
+class Done:
+    """What is to be told of a commit: deletions that were ignored and late rows, by source, and final rows, by view."""
+
+    ignored: dict[str, int]
+    late: dict[str, int]
+    final: dict[str, int]
+
+
+class Applying(Punctuating):
     """The part of a database that takes changes in."""
 
     def apply(
@@ -59,7 +71,10 @@ class Applying(Feeding):
         the last number of each application is kept, and whatever is not above it was applied. Once the change is
         committed nothing is raised: what went wrong after that is in the `warnings` of the commit.
         With `cast`, text and fractions are read as the types of their columns, as Spark's CAST does in ANSI mode.
-        `punctuate={"visits": flow.upto(day)}` says that frames of a source up to a key are complete, to stages that frame it.
+        `punctuate={"visits": hw.closed(day=hw.upto(day))}` says what of a source is over once the change is applied: no
+        row that matches will come or go any more (`source(..., closes=)`). `flow.upto(day)` in its place says that frames
+        up to a key are complete, to stages that frame the source. Late rows are counted in `Commit.late`, and rows of
+        views that became final in `Commit.closed`.
         """
         started, mark = time.perf_counter(), checked_id(id)
         with self._locked():
@@ -74,6 +89,10 @@ class Applying(Feeding):
                 )
             points = self._points(punctuate or {})
             return self._brought_in(writer, changes.items(), mark, cast, points, Beside(), started)
+
+    def punctuate(self, source: str, /, **columns: Any) -> Commit:
+        """Says what of a source is over, without rows: `db.punctuate("bids", ts=hw.below(t))`; without columns all of it is."""
+        return self.apply({}, punctuate={source: closed(**columns)})
 
     def _brought_in(
         self,
@@ -97,7 +116,7 @@ class Applying(Feeding):
                 rows[n] = rows.get(n, 0) + count
                 for relation, change in made.items():
                     staged[relation] = staged.get(relation, Change()).with_rows(change)
-            working, ignored, size = self._applied(writer, staged, rows, id, points, beside)
+            working, done, size = self._applied(writer, staged, rows, id, points, beside)
         finally:
             for s in staged.values():
                 for f in s.files:
@@ -107,7 +126,7 @@ class Applying(Feeding):
         return Commit(
             self.version,
             rows,
-            {n: i for n, i in ignored.items() if i},
+            {n: i for n, i in done.ignored.items() if i},
             time.perf_counter() - started,
             size,
             counts.jobs,
@@ -115,6 +134,8 @@ class Applying(Feeding):
             counts.hops,
             "spark" if working.on_spark else "driver",
             id,
+            late=done.late,
+            closed=done.final,
             warnings=writer.warnings(),
             database=self,
         )
@@ -129,7 +150,14 @@ class Applying(Feeding):
                     f"`{name}`, which is punctuated, is no source",
                     hint=f"sources: {', '.join(self.catalog.sources)}",
                 )
-            out[source.name] = getattr(point, "key", point)
+            if isinstance(point, Punctuation):
+                out[source.name] = punctuated(
+                    source.name, point, source.schemes, source.row, self.session.zone
+                )
+            elif isinstance(point, Range) and point.low is None and point.high_closed:
+                out[source.name] = point.high  # frames up to a key
+            else:
+                out[source.name] = getattr(point, "key", point)
         return out
 
     def _applied(
@@ -140,16 +168,19 @@ class Applying(Feeding):
         id: Id | None,
         points: Mapping[str, Any],
         beside: Beside,
-    ) -> tuple[Working, dict[str, int], int]:
-        """Carries staged changes through and commits. Gives the maps, how many deletions were ignored by source, and the bytes written."""
+    ) -> tuple[Working, Done, int]:
+        """Carries staged changes through and commits. Gives the maps, what is to be told of the commit, and the bytes written."""
         with self._telling("writing"):
             gone = self._ids.forgotten(writer.floor())
         note = {**beside.note, **({} if id is None else {"id": as_note(id)})}
+        closing = {n: p for n, p in points.items() if isinstance(p, Punctuation)}
+        framed = {n: p for n, p in points.items() if n not in closing}
         with self._commit(APPLY, **note) as commit:
             working, before = self._working(commit, self.program), self.graph
-            carried = dict(staged)
+            carried, late = self._in_time(working, staged, commit.version)
             ignored, increment = self._carry(working, carried, self._wanted(before))
-            told = with_points(self._tell(working, before, carried, increment), points)
+            told = with_points(self._tell(working, before, carried, increment), framed)
+            over, final = self._close(commit, working, carried, closing)
             made = self._written(working)
             size = self._add_made(commit, made)
             graph = beside.graph(self._send(commit, before, told, made))
@@ -164,9 +195,10 @@ class Applying(Feeding):
             if id is not None:
                 commit.set(*noted(id, commit.version, rows))
         self._became(graph)
+        self._is_over(over)
         new = None if not isinstance(id, str) else (self.version, noted(id, 0, {})[0])
         self._ids.committed(gone, new)
-        return working, ignored, size
+        return working, Done(ignored, late, final), size
 
     def _carry(
         self, working: Working, staged: dict[str, Change], wanted: frozenset[str] = frozenset()

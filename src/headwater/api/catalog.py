@@ -7,6 +7,7 @@ which the views were defined, and must come out with the maps that are on disk.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property, lru_cache
@@ -35,6 +36,7 @@ from headwater.calculus.terms import (
 from headwater.calculus.types import DOUBLE, INT, REAL, MapType, RecordType, bag, has_box
 from headwater.calculus.windows import Window
 from headwater.errors import DamagedState, HeadwaterError, StateError
+from headwater.language.closes import Scheme
 from headwater.language.declared import Limit, declared
 from headwater.language.functions import DEFINED
 from headwater.language.queries import text_of
@@ -69,7 +71,8 @@ class SourceDef:
     ddl: str
     key: tuple[str, ...] = ()
     static: bool = False
-    retain: bool = True
+    retain: bool | str = True
+    """Whether its rows are kept; `open` keeps those that are not closed."""
     strict: bool = True
     path: str | None = None
     format: str | None = None
@@ -78,6 +81,22 @@ class SourceDef:
     """The names of the maps that hold its rows, as they were given when it was declared; none in the first databases."""
     written: str = ""
     """The stage that writes it, or `flow` for a flow that was declared; empty for a source, which `apply` changes."""
+    append_only: bool = False
+    closes: tuple[str, ...] = ()
+    """The schemes by which it is closed, each as the text of its plain data."""
+    late: str = ""
+    """What becomes of late rows, if it was said."""
+
+    @cached_property
+    def schemes(self) -> tuple[Scheme, ...]:
+        """The schemes by which it is closed."""
+        return tuple(Scheme.read(json.loads(d)) for d in self.closes)
+
+    @property
+    def lateness(self) -> str:
+        """What becomes of late rows: refused unless a watermark makes some rows late by itself."""
+        follows = any(s.in_order for s in self.schemes)
+        return self.late or ("aside" if follows else "refuse")
 
     @cached_property
     def row(self) -> RecordType:
@@ -186,9 +205,10 @@ class Catalog:
         out = Catalog()
         for key, value in facts.items():
             if key.startswith(SOURCE):
-                lists = {n: tuple(value[n]) for n in ("key", "held_in") if n in value}
+                lists = {n: tuple(value[n]) for n in ("key", "held_in", "closes") if n in value}
                 source = SourceDef(**{**value, **lists})
                 out.sources[_checked(key, SOURCE, source)] = source
+                _check_schemes(source)
             elif key.startswith(VIEW):
                 view = ViewDef(**value)
                 view = replace(view, key=tuple(view.key))
@@ -348,6 +368,7 @@ _KINDS: dict[str, Any] = {
     "str": str,
     "int": int,
     "bool": bool,
+    "bool | str": (bool, str),
     "str | None": (str, type(None)),
     "tuple[str, ...]": tuple,
     "dict[str, str]": dict,
@@ -364,6 +385,16 @@ def _checked(key: str, prefix: str, made: SourceDef | ViewDef) -> str:
     if key != prefix + made.name:
         raise ValueError(f"`{key}` is called `{made.name}`")
     return made.name
+
+
+def _check_schemes(source: SourceDef) -> None:
+    """Raises where a source is closed by what it has not, or keeps what there is not."""
+    names = {n for n, _ in source.row.fields}
+    for s in source.schemes:
+        if not {*s.columns, *([s.by] if s.by else [])} <= names:
+            raise ValueError(f"`{source.name}` is closed by {s.columns}")
+    if source.retain not in (True, False, "open"):
+        raise ValueError(f"`{source.name}` keeps {source.retain!r}")
 
 
 @lru_cache(maxsize=4096)

@@ -6,10 +6,11 @@ program, and its maps are filled from what is there, before anybody sees it.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pyspark.sql.types import StructType
 
@@ -38,6 +39,7 @@ from headwater.engine.working import Working
 from headwater.errors import InUse, NameTaken, NotIncremental, QueryError, StateError
 from headwater.io.files import check_held, checked_options
 from headwater.io.limits import check_limits
+from headwater.language.closes import LATE, schemes_of
 from headwater.language.comprehension import Query
 from headwater.language.declared import ddl_of, ddl_of_struct, declared
 from headwater.language.queries import read_query, text_of
@@ -70,8 +72,11 @@ class Declaring(Applying):
         format: str | None = None,
         options: Mapping[str, Any] | None = None,
         static: bool = False,
-        retain: bool = True,
+        retain: bool | Literal["open"] = True,
         strict: bool = True,
+        append_only: bool = False,
+        closes: Any = (),
+        late: Literal["refuse", "aside", "drop"] | None = None,
     ) -> Source:
         """Declares an input with its columns, as DDL or as a StructType; again with the same ones it is no change.
 
@@ -81,6 +86,12 @@ class Declaring(Applying):
         With a `path` the files of that directory are its rows: `run` takes new ones, each once. `format` is parquet, csv
         or json; `options` are `max_files` and `max_bytes` for what is taken at a time, and of csv `header`, `delimiter`
         and `null_value`. Files whose names begin with `.` or `_`, or end in `.tmp`, are still being written.
+
+        `closes` says by which columns parts of it will be over: a column, a tuple of columns, a `watermark`, or a list of
+        these. Maps then forget what no row to come can reach, and `final` tells rows of views that nothing takes back. A
+        row that comes after all is refused with its change, set aside (`late="aside"`, as with a watermark unless it is
+        said) or dropped. `append_only` promises that nothing is deleted. `retain="open"` keeps the rows that are not
+        over, `False` none.
         """
         _check_text(name, "name of a source")
         name = self.catalog.named(name)
@@ -97,6 +108,10 @@ class Declaring(Applying):
             keys = before.key
         place, told = _directory(name, row, path, format, options or {})
         made = SourceDef(name, said.ddl, keys, static, retain, strict, place, format, told)
+        schemes = schemes_of(closes, row, name) if closes != () else ()
+        described = tuple(json.dumps(s.described()) for s in schemes)
+        made = replace(made, append_only=append_only, closes=described, late=late or "")
+        _check_closes(made)
         if before is not None and before.path is not None and path is not None:
             before = replace(before, path=str(local_path(before.path)))
         named = before.held_in if before is not None else tuple(m.name for m in made.all_maps)
@@ -373,7 +388,43 @@ def _same_names(a: Sequence[str], b: Sequence[str]) -> bool:
 def _only_limits(known: SourceDef, made: SourceDef) -> bool:
     """Whether a source is declared again with the same rows: other limits, or another directory to take them from."""
     same = replace(known, ddl=made.ddl, path=made.path, format=made.format, options=made.options)
+    if len(made.closes) >= len(known.closes):  # more ways to close it take no promise back
+        same = replace(same, closes=(*known.closes, *made.closes[len(known.closes) :]), late=made.late)
     return same == made and known.row == made.row
+
+
+def _check_closes(made: SourceDef) -> None:
+    """Raises where what is said of the end of a source means nothing."""
+    name = made.name
+    if made.late not in ("", *LATE):
+        raise QueryError(f"`late` of `{name}` is {made.late!r}", hint=f"one of {', '.join(LATE)}")
+    if made.late and not made.closes:
+        raise QueryError(
+            f"`{name}` says what becomes of late rows, and no row of it is ever late",
+            hint="say closes=, the columns by which it is over",
+        )
+    if made.retain not in (True, False, "open"):
+        raise QueryError(f"`retain` of `{name}` is {made.retain!r}", hint="True, 'open' or False")
+    if made.retain == "open" and not made.closes:
+        raise QueryError(
+            f"`{name}` keeps open rows only, and no row of it is ever closed",
+            hint="say closes=, the columns by which it is over",
+        )
+    if made.static and (made.closes or made.append_only):
+        raise QueryError(
+            f"`{name}` is static, so all of it is over", hint="leave closes= and append_only= out"
+        )
+    if made.nested and made.closes:
+        keyed = {c.lower() for c in made.key}
+        other = [c for s in made.schemes for c in s.columns if c.lower() not in keyed]
+        if other or made.retain == "open":
+            raise QueryError(
+                f"`{name}` has arrays with owners, and "
+                + (f"is closed by `{other[0]}`" if other else "keeps open rows only"),
+                hint=f"close it by columns of its key: {', '.join(made.key)}"
+                if other
+                else "leave retain='open' out",
+            )
 
 
 def _directory(

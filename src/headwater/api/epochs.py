@@ -297,6 +297,7 @@ class Epochs(Directories):
                 told.points.update({o: Punctuation(k) for o, k in points.items()})
                 self._keep(working, x.made)
             told.empty = {o for o in outputs if not before.flows[o].declared}
+            over, _ = self._close(commit, working, staged, {})
             made = self._written(working)
             self._add_made(commit, made)
             graph = self._read_by(commit, p, graph)
@@ -306,6 +307,7 @@ class Epochs(Directories):
                     commit.set(f"{SEEN}{o}", True)
             self._set_graph(commit, graph, before)
         self._became(graph)
+        self._is_over(over)
         for x in p.all:
             for f in x.made.files:
                 (self.path / f).unlink(missing_ok=True)

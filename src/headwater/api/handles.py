@@ -11,6 +11,7 @@ from headwater.api.ids import Id
 
 if TYPE_CHECKING:
     from headwater.api.versions import Readable
+    from headwater.calculus.patterns import Punctuations
     from headwater.show.drawing import Explanation
 
 
@@ -33,6 +34,10 @@ class Commit:
     where: str = "driver"
     id: Id | None = None
     repeated: bool = False
+    late: dict[str, int] = field(default_factory=dict)
+    """Rows that matched what was closed, by source: they were set aside, or dropped."""
+    closed: dict[str, int] = field(default_factory=dict)
+    """Rows that became final, by view."""
     warnings: tuple[str, ...] = ()
     """What went wrong once the change was committed, and does it no harm."""
     database: Any = field(default=None, repr=False, compare=False)
@@ -66,6 +71,14 @@ class Source:
         """The row of a nested source at its key, with its inner rows, at the cost of that row; None if there is none."""
         found = self.database.lookup(self.name, key, version)
         return None if found is None else as_row(found)
+
+    def closed(self) -> Punctuations:
+        """What of it is over: no row that matches will come or go."""
+        return self.database.closed_source(self.name)
+
+    def late(self, version: int | None = None) -> DataFrame:
+        """The rows that were set aside because they were late, with `_w`, the `_version` that brought them and what they break."""
+        return self.database.late_frame(self.name, version)
 
     def __repr__(self) -> str:
         return f"Source({self.name}: {self.database.catalog.sources[self.name].ddl})"
@@ -118,6 +131,14 @@ class ViewHandle:
     ) -> DataFrame:
         """The rows that changed after a version: with `_w` and `_version`, or in the form `cdc`."""
         return self.database.changes_frame(self.name, since, until, format)
+
+    def final(self, since: int = 0, until: int | None = None) -> DataFrame:
+        """The rows that nothing will take back, with the `_version` that told them, each once: those told after a version."""
+        return self.database.final_frame(self.name, since, until)
+
+    def closed(self) -> Punctuations:
+        """What of the view is over: no row that matches will come or go."""
+        return self.database.closed_view(self.name)
 
     def explain(self) -> Explanation:
         """How the view is kept: its strata, maps, statements and what was decided."""

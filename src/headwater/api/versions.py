@@ -16,7 +16,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from headwater.api import feeds
-from headwater.api.catalog import DATABASE, SETTLED, Catalog, program_of
+from headwater.api.catalog import DATABASE, SETTLED, Catalog, program_of, well_defined
+from headwater.api.over import Over, hidden_at
 from headwater.api.feeds import Held, Seen, Step, steps
 from headwater.api.verify import Verifier, source_view
 from headwater.calculus.terms import Term
@@ -146,7 +147,13 @@ class Readable:
 
     def _reading(self, snapshot: Snapshot, at: Defined) -> Working:
         refs = {n: refs for n, (_, refs) in snapshot.version.maps.items()}
-        return Working(at.program.maps, refs, snapshot.runs)
+        made = Working(at.program.maps, refs, snapshot.runs)
+        made.hidden = hidden_at(self._over_at(snapshot, at), at.catalog)
+        return made
+
+    def _over_at(self, snapshot: Snapshot, at: Defined) -> Over:
+        """What is over at a version."""
+        return well_defined(snapshot.number, lambda: Over.read(snapshot.facts, at.catalog))
 
     def _sampled(self) -> Sampled:
         """What is known of the rows of sources now."""

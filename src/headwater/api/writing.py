@@ -32,7 +32,9 @@ from headwater.api.catalog import (
     well_defined,
 )
 from headwater.api.ids import TextIds
-from headwater.api.versions import Defined, Readable, has_maps, program_at, stale_maps
+from headwater.api.finals import Finals
+from headwater.api.over import Over, hidden_at
+from headwater.api.versions import Defined, has_maps, program_at, stale_maps
 from headwater.engine.spark.session import Session, telling
 from headwater.engine.working import Working
 from headwater.errors import (
@@ -56,8 +58,10 @@ KEEP_VERSIONS = 100
 """Versions that stay readable unless the user says otherwise."""
 
 
-class Writable(Readable):
+class Writable(Finals):
     """The part of a database that commits."""
+
+    _over_known: tuple[int, Over] | None = None
 
     def __init__(self, path: str | Path, session: Session, keep: dict[str, Any]):
         self.path = directory.local_path(path)
@@ -128,6 +132,20 @@ class Writable(Readable):
         """How many bytes the directory has, and what they are for."""
         with self._telling("reading"):
             return self.store.disk()
+
+    @property
+    def over(self) -> Over:
+        """What is over at the version that the handle is at."""
+        version, known = self.version, self._over_known
+        if known is None or known[0] != version:
+            facts, catalog = self.store.at(version).facts, self.catalog
+            known = version, well_defined(version, lambda: Over.read(facts, catalog))
+            self._over_known = known
+        return known[1]
+
+    def _is_over(self, over: Over) -> None:
+        """What a commit left over is what is over at the version that the handle is at now."""
+        self._over_known = self.version, over
 
     # --- the right to write -----------------------------------------------------------------------------------------
 
@@ -252,7 +270,9 @@ class Writable(Readable):
         refs = {n: refs for n, (_, refs) in commit.base.maps.items()}
         rows = program.relations.rows
         generation = commit.generation()
-        return Working(program.maps, refs, commit.runs, generation, rows=rows, specs=self._specs)
+        made = Working(program.maps, refs, commit.runs, generation, rows=rows, specs=self._specs)
+        made.hidden = hidden_at(self.over, self.catalog)
+        return made
 
     def _add(self, commit: StoreCommit, working: Working) -> int:
         """Writes all new entries and adds their runs to a commit. Gives the bytes written."""

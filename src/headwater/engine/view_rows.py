@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 import numpy as np
 import pyarrow as pa
 
+from headwater.calculus.patterns import Punctuations
 from headwater.engine.here.answers import (
     components,
     consolidated,
@@ -22,6 +23,7 @@ from headwater.engine.here.answers import (
     signed,
 )
 from headwater.engine.here.statements import Scalars
+from headwater.engine.ledgers import outside, scan_ledger
 from headwater.engine.nested.rows import Added, Moved, deep_changes, scan_nested
 from headwater.engine.rings import shown
 from headwater.engine.working import Working
@@ -45,26 +47,34 @@ def scan(
     high: int = MOST,
     share: Share = WHOLE,
 ) -> Iterator[pa.Table]:
-    """All rows of a view with their weights: those in a range of hashes, and of these a share."""
+    """All rows of a view with their weights: those in a range of hashes, and of these a share; its ledger with them."""
+    hidden = working.hidden.get(view.name)
     match view.rows:
         case Nested():
             yield from scan_nested(view, working, low, high, share)
         case Stored(map=m):
             for table in working.now(m.name).scan(low, high, share=share):
-                yield view_rows(view, m, table)
+                yield view_rows(view, m, outside(hidden, table))
         case Answered(name):
-            for table in scan_components(program.strata[name], working, low, high):
+            for table in scan_components(program.strata[name], working, low, high, hidden):
                 yield rows(program.strata[name], table, scalars)
+    yield from scan_ledger(view, working, low, high, share)
 
 
 def scan_components(
-    stratum: Stratum, working: Working, low: int = LEAST, high: int = MOST
+    stratum: Stratum,
+    working: Working,
+    low: int = LEAST,
+    high: int = MOST,
+    hidden: Punctuations | None = None,
 ) -> Iterator[pa.Table]:
-    """What all groups are answered from, with weight 1."""
+    """What all groups are answered from, with weight 1; but for those that are hidden."""
     m = stratum.answers or stratum.group
-    empty = True
+    names = dict(zip(stratum.group.columns, m.columns, strict=False))
+    empty = hidden != Punctuations.EVERYTHING
     for table in working.now(m.name).scan(low, high):
         empty = False
+        table = outside(hidden, table, names)
         if stratum.ranked is not None:
             keys = table.select(["_h", *stratum.group.columns])
             yield signed(stratum, [(current(working.now, stratum, keys), 1)])

@@ -12,6 +12,7 @@ from typing import TypeVar
 import numpy as np
 import pyarrow as pa
 
+from headwater.calculus.patterns import Punctuations
 from headwater.calculus.types import RecordType
 from headwater.engine.rings import spec_of
 from headwater.errors import StateError
@@ -96,6 +97,8 @@ class Working:
         self.entries: dict[str, list[pa.Table]] = {}
         self.changes: dict[str, Arrangement] = {}
         self.reads_new = False
+        self.hidden: Mapping[str, Punctuations] = {}
+        """What of the maps of views and sources is not shown: it is in their ledgers, or is kept no more."""
         self._specs = {} if specs is None else specs
 
     def spec(self, name: str) -> MapSpec:
@@ -114,7 +117,9 @@ class Working:
 
     def as_before(self) -> Working:
         """All maps as they were before the increment."""
-        return Working(self.maps, self.refs, self.runs.below, rows=self.rows, specs=self._specs)
+        made = Working(self.maps, self.refs, self.runs.below, rows=self.rows, specs=self._specs)
+        made.hidden = self.hidden
+        return made
 
     def now(self, name: str) -> Arrangement:
         """A map with what the increment has added so far."""

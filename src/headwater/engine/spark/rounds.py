@@ -21,6 +21,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from headwater.calculus.patterns import Punctuations
 from headwater.engine import policy
 from headwater.engine.change import Change
 from headwater.engine.here import answers
@@ -28,6 +29,8 @@ from headwater.engine.here.answers import answer_steps, components, keep_answers
 from headwater.engine.here.arrow import ArrowCannot, in_zone
 from headwater.engine.here.scalars.zones import UTC_NAMES
 from headwater.engine.here.statements import Hop, emit, in_arrow, run, segments, start, step
+from headwater.engine.ledgers import LEDGER, ledger_map, scan_ledger
+from headwater.engine.rings import spec_of
 from headwater.engine.slices import Piece, pieces_of, ranges, weighed
 from headwater.engine.spark import skew
 from headwater.engine.spark.session import Session, in_sql, plain, telling
@@ -151,11 +154,12 @@ class Cluster:
         return Task(
             str(self.root),
             {n: slim_map(m) for n, m in w.maps.items()},
-            {n: tuple(r) for n, r in w.refs.items() if n in w.maps},
+            {n: tuple(r) for n, r in w.refs.items() if n in w.maps or n.startswith(LEDGER)},
             {n: tuple(self._on_disk(n)) for n in w.added},
             w.stored_changes(LocalFiles(self.root)),
             w.reads_new,
             w.generation,
+            w.hidden,
         )
 
     def _on_disk(self, name: str) -> list[RunRef]:
@@ -340,8 +344,13 @@ class Cluster:
                         yield from _batches(repeated(table), schema)
 
             return numbers_of(spark, shares).mapInArrow(scanning, from_arrow_schema(schema))
-        stratum = program.strata[view.rows.stratum]
-        known = slim_stratum(stratum)
+        live = self._live(spark, view, program.strata[view.rows.stratum])
+        name = ledger_map(view).name
+        return live if name not in self.working.refs else live.union(self._ledger(spark, view))
+
+    def _live(self, spark: SparkSession, view: View, stratum: Stratum) -> DataFrame:
+        """The rows that are answered from groups, but for those that are in the ledger."""
+        task, known, hidden = self._task(), slim_stratum(stratum), self.working.hidden.get(view.name)
         schema = plain(signed(stratum, [])).schema
         read = stratum.ranked.map if stratum.ranked else stratum.answers or stratum.group
         groups = sorted({(low, high) for low, high, _ in self._ranges(read)})  # a group is whole
@@ -349,7 +358,7 @@ class Cluster:
         def answering(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             working = task.working()
             for low, high in given(batches, groups):
-                for table in scan_components(known, working, low, high):
+                for table in scan_components(known, working, low, high, hidden):
                     yield from _batches(table, schema)
 
         numbers = numbers_of(spark, groups)
@@ -364,6 +373,22 @@ class Cluster:
         repeat = "explode(sequence(1, CAST(`row` AS INT))) AS _times"
         return found.where("`row` > 0").selectExpr(*cells, repeat).drop("_times")
 
+    def _ledger(self, spark: SparkSession, view: View) -> DataFrame:
+        """The final rows of a view."""
+        made = ledger_map(view)
+        self.working.know(spec_of(made))
+        task, shares = self._task(), self._ranges(made)
+        shape = plain(row_schema(view).empty_table()).schema
+        schema = shape.remove(len(shape) - 1)
+
+        def scanning(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            working = task.working()
+            for low, high, share in given(batches, shares):
+                for table in scan_ledger(view, working, low, high, share):
+                    yield from _batches(repeated(table), schema)
+
+        return numbers_of(spark, shares).mapInArrow(scanning, from_arrow_schema(schema))
+
     def _answered_in_arrow(
         self,
         numbers: DataFrame,
@@ -374,14 +399,14 @@ class Cluster:
         """The rows of a view without any expression of Spark, which is another than the database was made with."""
         if not self._quick(answer_steps(stratum)):
             self.session.refuse_other(f"answering `{view.name}`")
-        task, known = self._task(), slim_stratum(stratum)
+        task, known, hidden = self._task(), slim_stratum(stratum), self.working.hidden.get(view.name)
         shape = plain(row_schema(view).empty_table()).schema
         schema = shape.remove(len(shape) - 1)
 
         def answering(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             working = task.working()
             for low, high in given(batches, groups):
-                for table in scan_components(known, working, low, high):
+                for table in scan_components(known, working, low, high, hidden):
                     yield from _batches(repeated(answers.rows(known, table, in_arrow)), schema)
 
         return numbers.mapInArrow(answering, from_arrow_schema(schema))
@@ -409,8 +434,10 @@ class Task:
         changes: dict[str, Any],
         reads_new: bool,
         generation: Generation,
+        hidden: Mapping[str, Punctuations],
     ):
         self.root, self.maps, self.refs, self.added = root, maps, refs, added
+        self.hidden = hidden
         self.changes, self.reads_new, self.generation = changes, reads_new, generation
 
     def working(self) -> Working:
@@ -418,7 +445,7 @@ class Task:
         runs = runs_of(self.root)
         runs.hold({r.file for refs in self.refs.values() for r in refs})
         made = Working(self.maps, self.refs, runs, self.generation, self.added)
-        made.reads_new = self.reads_new
+        made.reads_new, made.hidden = self.reads_new, self.hidden
         made.changes = {n: Arrangement(s, refs, made.runs) for n, (s, refs) in self.changes.items()}
         return made
 

@@ -1,0 +1,144 @@
+"""What is over at a version, as its facts say it: of sources, of their watermarks, and of what views have told.
+
+Facts are what is closed of each source (`closed:`), how far its watermarks are (`marks:`), and of each view the entries
+that its ledger has (`told:`). Promises of maps and views are computed from these by the program (`plan/promises`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+from headwater.api.catalog import Catalog, SourceDef
+from headwater.calculus.patterns import Punctuations
+from headwater.calculus.types import Base, RecordType
+from headwater.language.closes import all_over
+from headwater.plan.closing import Closing
+from headwater.plan.promises import Column, Promise, Promises, Scheme, Schemes, Told, least
+
+CLOSED, MARKS, TOLD = "closed:", "marks:", "told:"
+"""How the facts are called that say what is over."""
+
+
+@dataclass(frozen=True)
+class Over:
+    """What is over at a version: of sources what was said, of watermarks the greatest values, of views what is told."""
+
+    closed: Mapping[str, Punctuations] = field(default_factory=dict)
+    since: Mapping[str, int] = field(default_factory=dict)
+    """The version in which each source was closed last."""
+    marks: Mapping[str, list[dict[Any, Any]]] = field(default_factory=dict)
+    told: Mapping[str, Punctuations] = field(default_factory=dict)
+
+    @staticmethod
+    def read(facts: Mapping[str, Any], catalog: Catalog) -> Over:
+        """What the facts of a version say."""
+        closed, since, marks, told = {}, {}, {}, {}
+        for key, value in facts.items():
+            kind, colon, name = key.partition(":")
+            match kind + colon:
+                case "closed:":
+                    closed[name] = Punctuations.from_data(value["set"])
+                    since[name] = int(value["version"])
+                case "marks:":
+                    marks[name] = _marks(value, catalog.sources[name])
+                case "told:":
+                    told[name] = Punctuations.from_data(value)
+        return Over(closed, since, marks, told)
+
+
+def types_of(row: RecordType) -> dict[str, Base]:
+    """The types of the scalar columns of a row."""
+    return {n: t for n, t in row.fields if isinstance(t, Base)}
+
+
+def closed_of(source: SourceDef, closed: Mapping[str, Punctuations]) -> Punctuations:
+    """What is over of a source: what was said, and NULL in its closing columns."""
+    said = closed.get(source.name, Punctuations((), types_of(source.row)))
+    return all_over(source.schemes, said)
+
+
+def promises_of(
+    closing: Closing, catalog: Catalog, closed: Mapping[str, Punctuations]
+) -> Promises[Punctuations]:
+    """The promises of a program when some of its sources is closed."""
+    known: dict[str, Promise[Punctuations]] = {}
+    for source in catalog.sources.values():
+        if source.static:
+            continue
+        over = closed_of(source, closed)
+        lasting = Punctuations.EVERYTHING if source.append_only else over
+        known[source.name] = Promise(over, lasting, over)
+        for relation in source.relations:
+            if relation != source.name:  # an inner row is over when all rows are
+                all_of_it = over if over == Punctuations.EVERYTHING else Punctuations.NONE
+                known[relation] = Promise(all_of_it, all_of_it, all_of_it)
+    return Promises(closing, Told(), known.get)
+
+
+def schemes_of(closing: Closing, catalog: Catalog) -> Promises[frozenset[Scheme]]:
+    """The promises that a program will have in time, by the schemes of its sources."""
+    algebra, known = Schemes(), dict[str, Promise[frozenset[Scheme]]]()
+    for source in catalog.sources.values():
+        if source.static:
+            continue
+        found = least(frozenset(c) for c in _columns_of(source))
+        known[source.name] = Promise(found, algebra.everything if source.append_only else found, found)
+    return Promises(closing, algebra, known.get)
+
+
+def _columns_of(source: SourceDef) -> Iterator[set[Column]]:
+    """The columns by which a source is closed; numbers, dates and times are taken to be closed in their order."""
+    types = types_of(source.row)
+
+    def one(name: str) -> Column:
+        return Column(name, types[name].name not in ("string", "binary", "boolean"))
+
+    for s in source.schemes:
+        if s.by is None or s.of is not None:
+            yield {one(c) for c in s.columns}
+        else:
+            yield {one(c) for c in (*s.columns, s.by)}
+
+
+def held_by(catalog: Catalog) -> tuple[dict[str, str], frozenset[str]]:
+    """The maps that hold rows of sources, with the source; and the sources that keep open rows only."""
+    sources = catalog.sources.values()
+    held = {m.name: s.name for s in sources if s.retain for m in s.all_maps}
+    return held, frozenset(s.name for s in sources if s.retain == "open")
+
+
+def hidden_at(over: Over, catalog: Catalog) -> dict[str, Punctuations]:
+    """What of the maps of views and sources is not shown."""
+    out = dict(over.told)
+    for source in catalog.sources.values():
+        if source.retain == "open" and source.name in over.closed:
+            m = source.maps[source.name]
+            closed = closed_of(source, over.closed)
+            out[source.name] = closed.rename(dict(zip(m.fields, m.columns, strict=True)))
+    return out
+
+
+def _marks(facts: list[list[list[Any]]], source: SourceDef) -> list[dict[Any, Any]]:
+    types, out = types_of(source.row), []
+    for scheme, pairs in zip(source.schemes, facts, strict=False):
+        member = types[scheme.by] if scheme.by else None
+        value = types[scheme.columns[0]]
+        out.append({_read(m, member): _read(v, value) for m, v in pairs})
+    return out
+
+
+def _read(v: Any, t: Base | None) -> Any:
+    if v is None or t is None:
+        return v
+    match t.name:
+        case "date":
+            return date.fromisoformat(v)
+        case "timestamp" | "timestamp_ntz":
+            return datetime.fromisoformat(v)
+        case "decimal":
+            return Decimal(v)
+    return v

@@ -1,0 +1,240 @@
+"""Punctuating: what of sources is over, which rows are late, and what becomes final of views; each commit says it anew.
+
+A change comes before the punctuations of its own commit: a row is late if it matches what was over at the version before.
+Promises are computed anew only where a fact has changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headwater.api.catalog import SourceDef
+from headwater.api.feeding import Feeding
+from headwater.api.over import CLOSED, MARKS, TOLD, Over, closed_of, held_by, promises_of, types_of
+from headwater.calculus.patterns import Punctuation, Punctuations
+from headwater.engine.change import Change
+from headwater.engine.closing import Region, region, told_now
+from headwater.engine.late import ASIDE, Divided, broken, divided, set_aside, values_of
+from headwater.engine.ledgers import LEDGER, write_down
+from headwater.engine.slices import whole
+from headwater.engine.working import Working
+from headwater.errors import BadChange, LateRows
+from headwater.language.closes import Scheme, passed
+from headwater.plan.bounds import Bounds
+from headwater.plan.closing import Closing
+from headwater.plan.program import WEIGHT, Program, View
+from headwater.plan.promises import Promises
+from headwater.state.run import column
+from headwater.state.store import Commit as StoreCommit
+
+
+class Punctuating(Feeding):
+    """The part of a database that knows what is over."""
+
+    _promises_known: tuple[Program, Mapping[str, Punctuations], Promises[Punctuations]] | None = None
+    _tied_known: Closing | None = None
+    _regions: dict[str, tuple[Punctuations, Region]] | None = None
+
+    # --- promises ----------------------------------------------------------------------------------------------------
+
+    def _promises(self, closed: Mapping[str, Punctuations]) -> Promises[Punctuations]:
+        """The promises of all relations and maps when some of sources is closed."""
+        known, program = self._promises_known, self.program
+        if known is not None and known[0] is program and known[1] == closed:
+            return known[2]
+        made = promises_of(self._tied(), self.catalog, closed)
+        self._promises_known, self._regions = (program, closed, made), {}
+        return made
+
+    def _tied(self) -> Closing:
+        """The ties of the program, which are found once."""
+        if self._tied_known is None or self._tied_known.program is not self.program:
+            self._tied_known = Closing(self.program, self.session.zone)
+        return self._tied_known
+
+    def dead(self, closed: Mapping[str, Punctuations] | None = None) -> dict[str, Punctuations]:
+        """The entries of maps that nobody will read again; maps that have none are left out."""
+        promises = self._promises(self.over.closed if closed is None else closed)
+        bounds = Bounds(promises, *held_by(self.catalog))
+        found = {n: bounds.dead(m) for n, m in self.program.maps.items()}
+        return {n: p for n, p in found.items() if p}
+
+    # --- changes -----------------------------------------------------------------------------------------------------
+
+    def _in_time(
+        self, working: Working, staged: dict[str, Change], version: int
+    ) -> tuple[dict[str, Change], dict[str, int]]:
+        """A change without its late rows, which are refused, set aside or dropped; and how many there are, by source."""
+        out, counts, over = dict(staged), dict[str, int](), self.over
+        for name, change in staged.items():
+            source = self.catalog.sources.get(name)
+            if source is None or not (source.schemes or source.append_only) or not change.rows:
+                continue
+            table = whole(change, self.path, working)
+            if source.append_only:
+                _check_only_added(source, table)
+            if not source.schemes:
+                continue
+            closed = closed_of(source, over.closed)
+            found = divided(table, closed)
+            if not found.late.num_rows:
+                continue
+            if source.lateness == "refuse":
+                raise _late_rows(source, found, closed, over.since.get(name, version))
+            if source.lateness == "aside":
+                set_aside(working, name, source.row, found.late, closed, version)
+            counts[name] = found.count
+            out[name] = Change.of(found.in_time)
+        return out, counts
+
+    def _close(
+        self,
+        commit: StoreCommit,
+        working: Working,
+        staged: Mapping[str, Change],
+        points: Mapping[str, Punctuation],
+    ) -> tuple[Over, dict[str, int]]:
+        """Takes in what is over after a change: rows that become final go to ledgers. Gives what is over, and how many rows are final."""
+        over, catalog = self.over, self.catalog
+        if not any(s.schemes or s.append_only for s in catalog.sources.values()):
+            return over, {}
+        closed, since, marks = dict(over.closed), dict(over.since), dict(over.marks)
+        for name, source in catalog.sources.items():
+            said = [points[name]] if name in points else []
+            change = staged.get(name)
+            if change is not None and change.rows and any(s.in_order for s in source.schemes):
+                table = whole(change, self.path, working)
+                moved = _moved(source, marks.get(name), table)
+                if moved != marks.get(name):
+                    marks[name] = moved
+                    commit.set(f"{MARKS}{name}", _as_facts(moved))
+                    types = types_of(source.row)
+                    for scheme, greatest in zip(source.schemes, moved, strict=True):
+                        said.extend(passed(scheme, greatest, types) if scheme.in_order else ())
+            if not said:
+                continue
+            before = closed.get(name, Punctuations((), types_of(source.row)))
+            after = before.add(*said)
+            if after != before:
+                closed[name], since[name] = after, commit.version
+                commit.set(f"{CLOSED}{name}", {"set": after.to_data(), "version": commit.version})
+        told, counts = self._told(commit, working, closed)
+        for name in working.added:
+            if name.startswith((LEDGER, ASIDE)) and name not in commit.base.maps:
+                commit.create(working.spec(name))
+        return Over(closed, since, marks, told), counts
+
+    def _told(
+        self, commit: StoreCommit, working: Working, closed: Mapping[str, Punctuations]
+    ) -> tuple[dict[str, Punctuations], dict[str, int]]:
+        """Moves rows that are final now to the ledgers of their views."""
+        promises, told, counts = self._promises(closed), dict(self.over.told), dict[str, int]()
+        assert self._regions is not None
+        for name, view in self.program.views.items():
+            before = told.get(name, Punctuations.NONE)
+            known = self._regions.get(name)
+            if known is None or known[0] is not before:
+                known = self._regions[name] = before, region(promises, view, before)
+            moved = known[1]
+            if moved.after == before and not (moved.grows and before):
+                continue
+            counts |= self._tell_final(working, view, moved, commit.version)
+            if moved.after != before:
+                told[name] = moved.after
+                commit.set(f"{TOLD}{name}", moved.after.to_data())
+        return told, counts
+
+    def _tell_final(
+        self, working: Working, view: View, moved: Region, version: int
+    ) -> dict[str, int]:
+        found = told_now(self.program, view, working, moved, self.session.evaluate)
+        if not found.num_rows:
+            return {}
+        weights = np.asarray(column(found, WEIGHT))
+        assert (weights > 0).all(), f"a row of {view.name} that is final was taken back"
+        write_down(working, view, found, version)
+        return {view.name: int(weights.sum())}
+
+
+# --- watermarks --------------------------------------------------------------------------------------------------------
+
+
+def _moved(
+    source: SourceDef, before: list[dict[Any, Any]] | None, table: pa.Table
+) -> list[dict[Any, Any]]:
+    """The greatest value of each member of each watermark, after the rows of a change."""
+    came = table.filter(pc.greater(column(table, WEIGHT), 0))
+    out = []
+    for i, scheme in enumerate(source.schemes):
+        greatest = dict(before[i]) if before is not None and i < len(before) else {}
+        if scheme.in_order and came.num_rows:
+            for member, value in _greatest(came, scheme):
+                if value is not None and (member not in greatest or value > greatest[member]):
+                    greatest[member] = value
+        out.append(greatest)
+    return out
+
+
+def _greatest(table: pa.Table, scheme: Scheme) -> list[tuple[Any, Any]]:
+    (name,) = scheme.columns
+    values = column(table, name)
+    if pa.types.is_floating(values.type):
+        values = pc.if_else(pc.is_nan(values), None, values)  # what is no number holds nobody up
+    if scheme.by is None:
+        return [(None, _value(pc.max(values).as_py()))]
+    found = pa.table({"m": column(table, scheme.by), "v": values}).group_by("m").aggregate([("v", "max")])
+    pairs = zip(found.column("m").to_pylist(), found.column("v_max").to_pylist(), strict=True)
+    return [(_value(m), _value(v)) for m, v in pairs]
+
+
+def _value(v: Any) -> Any:
+    """A value as the calculus has it."""
+    if isinstance(v, datetime) and v.tzinfo is not None:
+        return v.astimezone(UTC).replace(tzinfo=None)
+    return v
+
+
+def _as_facts(marks: list[dict[Any, Any]]) -> list[list[list[Any]]]:
+    return [[[_plain(m), _plain(v)] for m, v in greatest.items()] for greatest in marks]
+
+
+def _plain(v: Any) -> Any:
+    return v if v is None or isinstance(v, bool | int | float | str) else str(v)
+
+
+# --- messages ----------------------------------------------------------------------------------------------------------
+
+
+def _check_only_added(source: SourceDef, table: pa.Table) -> None:
+    mask = pc.less(column(table, WEIGHT), 0)
+    if pc.any(mask).as_py():
+        row = table.filter(mask).slice(0, 1).drop_columns([WEIGHT]).to_pylist()[0]
+        raise BadChange(
+            f"`{source.name}` is append-only, and a row is deleted: {row}",
+            hint="declare the source without append_only=True, or give no deletions for it",
+        )
+
+
+def _late_rows(
+    source: SourceDef, found: Divided, closed: Punctuations, version: int
+) -> LateRows:
+    row = values_of(found.late, source.row, 0)
+    p = broken(closed, row)
+    what = "deletion" if column(found.late, WEIGHT)[0].as_py() < 0 else "row"
+    empty = [n for s in source.schemes for n in s.columns if row[n] is None]
+    if empty:
+        return LateRows(
+            f"a {what} for `{source.name}` has NULL in `{empty[0]}`, by which it is closed: {row}",
+            hint=f"no punctuation would ever close it: give `{empty[0]}` a value, or declare late='aside'",
+        )
+    more = f" and {found.count - 1} more" if found.count > 1 else ""
+    return LateRows(
+        f"a late {what} for `{source.name}`{more}: {row} matches {p}, closed by version {version}",
+        hint="nothing was applied; declare late='aside' to set such rows aside, or late='drop'",
+    )

@@ -1,0 +1,114 @@
+"""Bounds: which entries of a map nobody will read again, so that they may go; and which maps grow for ever, and why.
+
+An entry is *dead* when no statement can look it up any more, no group is answered from it, and no row that is shown is
+read from it:
+
+    dead(M) = ⋂ pulled(s, closed(driver of s), M's entries)     over the statements s that look M up
+            ∩ the groups that are closed                         over the strata that are answered from M
+            ∩ the rows that are final, and so in the ledger      over the views whose rows M holds
+            ∩ what is closed of a source that keeps open rows    where M holds the rows of one
+
+Who changes M has no part in it: the left side of a join goes by the promises of the right one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from typing import Generic, TypeVar
+
+from headwater.plan.program import Lookup, Map, Nested, Program, Statement, Stored, Stratum, View
+from headwater.plan.promises import Promises
+
+P = TypeVar("P")
+
+
+@dataclass(frozen=True)
+class Reader(Generic[P]):
+    """Somebody who reads a map: a statement, a stratum, a view, or the source whose rows it holds; and what it needs no more."""
+
+    what: Statement | Stratum | View | str
+    dead: P
+
+
+class Bounds(Generic[P]):
+    """The entries of each map that are dead, by promises.
+
+    `held` are the maps that hold rows of sources, with the source; `open_only` the sources that keep open rows only.
+    """
+
+    def __init__(
+        self,
+        promises: Promises[P],
+        held: Mapping[str, str],
+        open_only: frozenset[str] = frozenset(),
+    ):
+        self.promises, self.program = promises, promises.program
+        self.held, self.open_only = held, open_only
+        self.statements = looked_up_by(self.program)
+        self.strata: dict[str, list[Stratum]] = {}
+        for s in self.program.strata.values():
+            for m in s.maps:
+                self.strata.setdefault(m.name, []).append(s)
+        self.shown: dict[str, list[View]] = {}
+        for v in self.program.views.values():
+            for m in v.maps:
+                self.shown.setdefault(m.name, []).append(v)
+
+    def dead(self, m: Map) -> P:
+        """The entries of a map that nobody will read again."""
+        a = self.promises.algebra
+        readers = list(self.readers(m))
+        return reduce(a.meet, (r.dead for r in readers), a.everything) if readers else a.none
+
+    def readers(self, m: Map) -> Iterator[Reader[P]]:
+        """Everybody who reads a map."""
+        a, promises = self.promises.algebra, self.promises
+        for s, place in self.statements.get(m.name, ()):
+            ties = promises.closing.read(s, place)
+            yield Reader(s, a.pulled(ties, promises.relation(s.drives).closed))
+        for stratum in self.strata.get(m.name, ()):
+            groups = promises.groups(stratum).closed
+            if m == stratum.answers:
+                groups = a.renamed(groups, dict(zip(stratum.group.columns, m.columns, strict=False)))
+            yield Reader(stratum, groups)
+        for view in self.shown.get(m.name, ()):
+            whole = isinstance(view.rows, Stored) and m.name in self.program.kept
+            yield Reader(view, promises.final(view) if whole else a.none)
+        source = self.held.get(m.name)
+        if source is not None:
+            keeps = source not in self.open_only or not m.fields
+            yield Reader(source, a.none if keeps else self._of_source(m))
+        if m.name in self.program.checks:
+            yield Reader(m.note, a.none)
+
+    def _of_source(self, m: Map) -> P:
+        """What is closed of the relation whose rows a map holds, in terms of the map's columns."""
+        closed = self.promises.relation(m.reads[0]).closed
+        return self.promises.algebra.renamed(closed, dict(zip(m.fields, m.columns, strict=True)))
+
+
+def looked_up_by(program: Program) -> dict[str, list[tuple[Statement, int]]]:
+    """The statements that look up each map, with the place of the step; those of filling run when a map is made only."""
+    out: dict[str, list[tuple[Statement, int]]] = {}
+    for kept in program.kept.values():
+        every = [s for found in kept.changes.values() for s in found]
+        # Terms of several changes may look up what those of one do not.
+        every += [*(kept.at_once or ()), *(p.statement for p in kept.products or ())]
+        every += [c for s in every for c in s.changes]
+        for s in every:
+            for place, step in enumerate(s.steps):
+                if isinstance(step, Lookup) and step.version != "change" and step.into in program.maps:
+                    out.setdefault(step.into, []).append((s, place))
+    return out
+
+
+def unbounded(bounds: Bounds[P], nothing: P) -> list[Map]:
+    """The maps of which no entry is ever dead."""
+    return [m for m in bounds.program.maps.values() if bounds.dead(m) == nothing]
+
+
+def shows_all(view: View) -> bool:
+    """Whether nothing of a view goes to a ledger: its rows are put together from parts."""
+    return isinstance(view.rows, Nested)

@@ -1,0 +1,353 @@
+"""Promises: what of each relation, map and view is over, told from what is over of the sources.
+
+A relation has two promises: *ended*, no row that matches will come; *lasting*, no row that matches will be taken away.
+*Closed* is both. A map changes only by its statements, so a key of it is closed when every row that could still reach it
+is (`closing.Ties.pulled`):
+
+    closed(M)  = ⋂ pulled(s, closed(driver of s))     over the statements s of M
+    ended(M)   = ⋂ pulled(s, ended(driver))           where s adds counts of rows: an insertion only adds
+    lasting(M) = ⋂ pulled(s, lasting(driver))         and a deletion only subtracts; else both need closed
+
+A stratum's rows are closed with their group. Where its rows are keys, and conditions say which counts are there and which
+are not (DISTINCT, EXISTS, EXCEPT), a row is lasting already when what is there lasts and what is not there has ended.
+
+The same is asked of *schemes*, the columns by which sources will be closed in time: `Schemes` and `Told` are two
+algebras of one computation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from itertools import product
+from typing import Any, Generic, Protocol, TypeVar
+
+from headwater.calculus.patterns import (
+    Constant,
+    OneOf,
+    Pattern,
+    Punctuations,
+    Range,
+)
+from headwater.plan.closing import (
+    AtLeast,
+    AtMost,
+    Closing,
+    Image,
+    Preimage,
+    Tie,
+    Ties,
+)
+from headwater.plan.monotone import constant
+from headwater.plan.program import WEIGHT, Answered, Bind, Lookup, Map, Nested, Program, Statement, Stored
+from headwater.plan.program import Stratum, View
+from headwater.plan.trees import Tree
+
+P = TypeVar("P")
+
+
+class Algebra(Protocol[P]):
+    """What promises are computed with: sets of keys that are over, or of columns by which they will be."""
+
+    none: P
+    everything: P
+
+    def meet(self, a: P, b: P) -> P:
+        """What both promise."""
+        ...
+
+    def pulled(self, ties: Ties, promise: P) -> P:
+        """A promise of a driver as one of a map."""
+        ...
+
+    def only(self, promise: P, columns: Collection[str]) -> P:
+        """What is promised in terms of some columns alone."""
+        ...
+
+    def renamed(self, promise: P, names: Mapping[str, str]) -> P:
+        """The same under other names; what names a column that has none is not promised."""
+        ...
+
+
+class Told:
+    """Promises that were made: sets of punctuations."""
+
+    none = Punctuations.NONE
+    everything = Punctuations.EVERYTHING
+
+    def meet(self, a: Punctuations, b: Punctuations) -> Punctuations:
+        return a & b
+
+    def pulled(self, ties: Ties, promise: Punctuations) -> Punctuations:
+        return ties.pulled(promise)
+
+    def only(self, promise: Punctuations, columns: Collection[str]) -> Punctuations:
+        kept = [p for p in promise if set(p.shape) <= set(columns)]
+        return promise if len(kept) == len(promise) else Punctuations(kept)
+
+    def renamed(self, promise: Punctuations, names: Mapping[str, str]) -> Punctuations:
+        return self.only(promise, names).rename(names)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a scheme: every value of it is closed in time, in its order (as by a watermark) or one by one."""
+
+    name: str
+    in_order: bool = False
+
+    def __str__(self) -> str:
+        return self.name
+
+
+Scheme = frozenset[Column]
+"""Columns whose values are closed together; the empty one says that everything is over."""
+
+
+class Schemes:
+    """Promises to come: sets of schemes, each of which is enough; none that another one makes needless."""
+
+    none: frozenset[Scheme] = frozenset()
+    everything: frozenset[Scheme] = frozenset({frozenset()})
+
+    def meet(self, a: frozenset[Scheme], b: frozenset[Scheme]) -> frozenset[Scheme]:
+        return least(x | y for x in a for y in b)
+
+    def pulled(self, ties: Ties, promise: frozenset[Scheme]) -> frozenset[Scheme]:
+        out: list[Scheme] = []
+        for scheme in promise:
+            needs = []
+            for c in scheme:
+                if c.name in ties.known and _bounded(ties.known[c.name], c.in_order):
+                    continue
+                ways = [_through(t, c) for t in ties.ways.get(c.name, ())]
+                needs.append({w for w in ways if w is not None})
+            out.extend(frozenset(choice) for choice in product(*needs))
+        return least(out)
+
+    def only(self, promise: frozenset[Scheme], columns: Collection[str]) -> frozenset[Scheme]:
+        return frozenset(s for s in promise if all(c.name in columns for c in s))
+
+    def renamed(self, promise: frozenset[Scheme], names: Mapping[str, str]) -> frozenset[Scheme]:
+        return least(
+            frozenset(Column(names[c.name], c.in_order) for c in s) for s in self.only(promise, names)
+        )
+
+
+def least(schemes: Iterable[Scheme]) -> frozenset[Scheme]:
+    """Schemes without those that contain another."""
+    found = set(schemes)
+    return frozenset(s for s in found if not any(o < s for o in found))
+
+
+def _through(tie: Tie, c: Column) -> Column | None:
+    """The column of a map whose values are closed in time when those of a driver's column are."""
+    for step in tie.steps:
+        match step:
+            case AtMost() if c.in_order:
+                pass
+            case Image() | Preimage():
+                pass
+            case _:
+                return None
+    return Column(tie.column, c.in_order)
+
+
+def _bounded(pattern: Pattern, in_order: bool) -> bool:
+    """Whether all values of a pattern are closed in time."""
+    match pattern:
+        case Constant() | OneOf():
+            return True
+        case Range(_, high, _, _):
+            return in_order and high is not None
+    return False
+
+
+@dataclass(frozen=True)
+class Promise(Generic[P]):
+    """What is promised of a relation, in terms of its columns."""
+
+    ended: P
+    lasting: P
+    closed: P
+
+
+class Promises(Generic[P]):
+    """The promises of a program, from those of its sources; each is computed when it is asked for, and once."""
+
+    def __init__(
+        self,
+        closing: Closing,
+        algebra: Algebra[P],
+        sources: Callable[[str], Promise[P] | None],
+    ):
+        self.closing, self.program, self.algebra, self.sources = closing, closing.program, algebra, sources
+        self._relations: dict[str, Promise[P]] = {}
+        self._closed: dict[str, P] = {}
+        self._columns: dict[tuple[str, int], tuple[P, P]] = {}
+
+    # --- relations ---------------------------------------------------------------------------------------------------
+
+    def relation(self, name: str) -> Promise[P]:
+        """What is promised of a source or of the rows of a stratum."""
+        if name not in self._relations:
+            self._relations[name] = self._relation(name)
+        return self._relations[name]
+
+    def _relation(self, name: str) -> Promise[P]:
+        a = self.algebra
+        given = self.sources(name)
+        if given is not None:
+            return given
+        if name in self.program.relations.static:
+            return Promise(a.everything, a.everything, a.everything)
+        s = self.program.strata.get(name)
+        if s is None:
+            return Promise(a.none, a.none, a.none)
+        ties, groups = self.closing.answered(s), self.groups(s)
+        return Promise(*(a.pulled(ties, p) for p in (groups.ended, groups.lasting, groups.closed)))
+
+    # --- maps --------------------------------------------------------------------------------------------------------
+
+    def closed(self, m: Map) -> P:
+        """The keys of a map at which nothing changes any more."""
+        if m.name not in self._closed:
+            self._closed[m.name] = (
+                self._every((s, self.relation(s.drives).closed) for s in self._statements(m))
+                if m.name in self.program.kept
+                else self.algebra.none
+            )
+        return self._closed[m.name]
+
+    def count(self, m: Map, column: int) -> tuple[P, P]:
+        """The keys at which a count, a ring column of a map, does not grow any more; and those at which it does not fall."""
+        key = m.name, column
+        if key not in self._columns:
+            moving = [s for s in self._statements(m) if not _adds_nothing(s, column)]
+            if self.counts(m, column):
+                drivers = [(s, self.relation(s.drives)) for s in moving]
+                self._columns[key] = (
+                    self._every((s, p.ended) for s, p in drivers),
+                    self._every((s, p.lasting) for s, p in drivers),
+                )
+            else:
+                closed = self._every((s, self.relation(s.drives).closed) for s in moving)
+                self._columns[key] = closed, closed
+        return self._columns[key]
+
+    def _statements(self, m: Map) -> list[Statement]:
+        return [s for found in self.program.kept[m.name].changes.values() for s in found]
+
+    def _every(self, pulled: Iterable[tuple[Statement, P]]) -> P:
+        """What every statement of a map promises of its keys."""
+        a = self.algebra
+        return reduce(a.meet, (a.pulled(self.closing.emitted(s), p) for s, p in pulled), a.everything)
+
+    def counts(self, m: Map, column: int) -> bool:
+        """Whether a ring column of a map counts rows: an insertion into what it reads never makes it less."""
+        kept = self.program.kept.get(m.name)
+        return kept is not None and all(
+            s.sign > 0 and self._never_negative(s, s.ring[column]) for s in kept.filling
+        )
+
+    def _never_negative(self, s: Statement, factors: Iterable[str]) -> bool:
+        known: dict[str, bool] = {WEIGHT: True}
+        for step in s.steps:
+            match step:
+                case Bind(name, scalar):
+                    known[name] = _is_count(scalar.tree)
+                case Lookup():
+                    into = self.program.maps.get(step.into)
+                    rings = [] if into is None else [n for n, _ in into.ring]
+                    for ring, name in step.weights:
+                        known[name] = into is not None and self.counts(into, rings.index(ring))
+        return all(known.get(f, False) for f in factors)
+
+    # --- strata and views --------------------------------------------------------------------------------------------
+
+    def groups(self, s: Stratum) -> Promise[P]:
+        """What is promised of the rows of a stratum, in terms of the key of its groups."""
+        a = self.algebra
+        closed = self.closed(s.group)
+        for bag in s.bags:
+            closed = a.meet(closed, a.only(self.closed(bag), s.group.columns))
+        signs = _signs(s)
+        if signs is None or not all(self.counts(s.group, i) for i in signs):
+            return Promise(closed, closed, closed)
+        ended = lasting = a.everything
+        for i, there in signs.items():
+            grown, fallen = self.count(s.group, i)
+            ended = a.meet(ended, grown if there else fallen)
+            lasting = a.meet(lasting, fallen if there else grown)
+        return Promise(ended, lasting, closed)
+
+    def final(self, view: View) -> P:
+        """The rows of a view that nothing takes back, in terms of the key of the map that it is read from."""
+        match view.rows:
+            case Answered(name):
+                return self.groups(self.program.strata[name]).lasting
+            case Stored(map=m):
+                return self.count(m, 0)[1] if m.name in self.program.kept else self.algebra.none
+            case Nested():
+                return self.algebra.none
+
+
+def _adds_nothing(s: Statement, column: int) -> bool:
+    """Whether a ring column of what a statement emits is always 0."""
+    zeros = {
+        step.name
+        for step in s.steps
+        if isinstance(step, Bind) and constant(step.scalar.tree) == 0
+    }
+    return not zeros.isdisjoint(s.ring[column])
+
+
+def _is_count(tree: Tree) -> bool:
+    """Whether a factor is a constant that is not negative, or one of some by a condition."""
+    if tree is None:
+        return False
+    value: Any = constant(tree)
+    if isinstance(value, int):
+        return value >= 0
+    if tree[0] == "case":
+        *branches, last = tree[2:]
+        return all(_is_count(t) for t in [*branches[1::2], last])
+    return False
+
+
+def _signs(s: Stratum) -> dict[int, bool] | None:
+    """Of a stratum whose rows are keys, the counts that its conditions read: whether they must be there, or must not.
+
+    None where rows say more than their key, or conditions more than whether a count is 0.
+    """
+    plain = s.weight is None and s.ranked is None and not s.from_bags and not s.always and not s.told
+    keys, rings = set(s.group.columns), [n for n, _ in s.group.ring]
+    if not plain or s.distinct or any(not set(cell.reads) <= keys for _, cell in s.row):
+        return None
+    out: dict[int, bool] = {}
+    for condition in s.where:
+        for part in _parts(condition.tree):
+            found = _sign(part, rings)
+            if found is None or out.get(found[0], found[1]) != found[1]:
+                return None
+            out[found[0]] = found[1]
+    return out
+
+
+def _parts(tree: Tree) -> list[Tree]:
+    if tree is not None and tree[0] == "and":
+        return [p for part in tree[2:] for p in _parts(part)]
+    return [tree]
+
+
+def _sign(tree: Tree, rings: list[str]) -> tuple[int, bool] | None:
+    """`r1 > 0` says that a count is there, `r2 = 0` and `r2 <= 0` that it is not."""
+    if tree is None or tree[0] not in (">", "=", "<=", "<>", ">=") or tree[2][0] != "column":
+        return None
+    name, value = tree[2][2], constant(tree[3])
+    if name not in rings:
+        return None
+    there = {(">", 0): True, ("<>", 0): True, (">=", 1): True, ("=", 0): False, ("<=", 0): False}
+    found = there.get((tree[0], value)) if isinstance(value, int) else None
+    return None if found is None else (rings.index(name), found)

@@ -1,0 +1,144 @@
+"""Random stories of sources that are closed part by part, with views over them: what the tests of purging draw from."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from typing import Any
+
+import headwater as hw
+from headwater.calculus.patterns import Punctuation
+
+SOURCES = {
+    "r": "a INT, b INT, t INT, s STRING",
+    "q": "a INT, c INT, t INT",
+    "u": "k INT, t INT, e INT",
+}
+VIEWS = [
+    "SELECT a, b, t FROM r WHERE b > 1",
+    "SELECT a, s FROM r WHERE t = 3",
+    "SELECT t, count(*) AS n, sum(b) AS total FROM r GROUP BY t",
+    "SELECT t div 3 AS w, max(b) AS top, min(s) AS low FROM r GROUP BY t div 3",
+    "SELECT a, t + 1 AS nxt, count(DISTINCT b) AS n FROM r GROUP BY a, t + 1",
+    "SELECT t, avg(b) AS mean FROM r GROUP BY t HAVING count(*) > 1",
+    "SELECT DISTINCT a, t FROM r",
+    "SELECT DISTINCT t div 2 AS w FROM r WHERE b < 3",
+    "SELECT a, t FROM r EXCEPT SELECT a, t FROM q",
+    "SELECT a, t FROM r EXCEPT ALL SELECT a, t FROM q",
+    "SELECT a, t FROM r INTERSECT SELECT a, t FROM q",
+    "SELECT a, t FROM r UNION SELECT a, t FROM q",
+    "SELECT a, t FROM r UNION ALL SELECT a, t FROM q",
+    "SELECT r.a, r.b, q.c, r.t FROM r JOIN q ON r.a = q.a AND r.t = q.t",
+    "SELECT r.t, sum(r.b * q.c) AS x FROM r JOIN q ON r.a = q.a AND r.t = q.t GROUP BY r.t",
+    "SELECT r.a, r.t, u.e FROM r JOIN u ON r.a = u.k AND r.t <= u.e",
+    "SELECT r.a, r.t, q.t AS qt FROM r JOIN q ON r.a = q.a AND q.t BETWEEN r.t AND r.t + 2",
+    "SELECT u.k, count(*) AS n FROM u JOIN r ON u.k = r.a AND r.t >= u.t AND r.t < u.t + 3 GROUP BY u.k",
+    "SELECT r.a, r.t, q.c FROM r LEFT JOIN q ON r.a = q.a AND r.t = q.t",
+    "SELECT r.a, q.c, coalesce(r.t, q.t) AS t FROM r FULL JOIN q ON r.a = q.a AND r.t = q.t",
+    "SELECT r.t, count(q.c) AS n FROM r LEFT JOIN q ON r.a = q.a AND r.t = q.t GROUP BY r.t",
+    "SELECT a, t FROM r WHERE EXISTS (SELECT 1 FROM q WHERE q.a = r.a AND q.t = r.t)",
+    "SELECT a, t FROM r WHERE NOT EXISTS (SELECT 1 FROM q WHERE q.a = r.a AND q.t = r.t AND q.c > 1)",
+    "SELECT a, b, t FROM r WHERE b > (SELECT avg(c) FROM q WHERE q.t = r.t)",
+    "SELECT a, b FROM r WHERE t IN (SELECT t FROM q WHERE c = 2)",
+    "SELECT count(*) AS n, sum(b) AS total FROM r",
+    "SELECT a, count(*) AS n FROM r GROUP BY a",
+    "SELECT t, a, rank() OVER (PARTITION BY t ORDER BY b, a, s) AS place FROM r",
+    "SELECT a, t, lag(t) OVER (PARTITION BY a ORDER BY t, b, s) AS before FROM r",
+    "SELECT t, b, sum(b) OVER (PARTITION BY t ORDER BY a, b, s) AS so_far FROM r",
+    "SELECT a, t, b FROM r WHERE t >= 2 AND t < 9 AND a = 1",
+    "SELECT r.t, max(q.c) AS top FROM r JOIN q ON r.t = q.t GROUP BY r.t",
+    "SELECT x.w, count(*) AS n FROM (SELECT t div 2 AS w, a FROM r GROUP BY t div 2, a) x GROUP BY x.w",
+    "SELECT r.t, r.a, y.n FROM r JOIN (SELECT t, count(*) AS n FROM q GROUP BY t) y ON r.t = y.t",
+    "SELECT u.k, u.t, u.e FROM u WHERE e > 3",
+    "SELECT e - 2 AS w, count(*) AS n FROM u GROUP BY e - 2",
+    "SELECT t, percentile(b, 0.5) AS mid FROM r GROUP BY t",
+    "SELECT r.a, r.t FROM r, u WHERE r.t = u.t AND u.k = 2",
+]
+OVER = [
+    "SELECT n, count(*) AS m FROM {0} GROUP BY n",
+    "SELECT t, max(n) AS top FROM {0} GROUP BY t",
+    "SELECT {0}.t, {0}.n, q.c FROM {0} JOIN q ON {0}.t = q.t",
+]
+"""Views over the view of counts by time."""
+
+
+@dataclass
+class Story:
+    """What is declared, and the changes with the punctuations that follow them."""
+
+    closes: dict[str, Any]
+    append_only: set[str]
+    views: dict[str, str]
+    steps: list[tuple[dict[str, Any], dict[str, Punctuation]]] = field(default_factory=list)
+
+
+def story(seed: int, steps: int = 8, views: int = 4) -> Story:
+    """A random story in which no row comes late."""
+    rng = random.Random(seed)
+    closes: dict[str, Any] = {}
+    for name in SOURCES:
+        closes[name] = rng.choice(["t", "t", "t", ("a", "t") if name != "u" else ("k", "t"), ["t", "a" if name != "u" else "e"], ()])
+    made = Story(closes, {n for n in SOURCES if rng.random() < 0.4}, {})
+    chosen = rng.sample(VIEWS, views)
+    made.views = {f"v{i}": q for i, q in enumerate(chosen)}
+    if rng.random() < 0.5:
+        made.views["base"] = "SELECT t, count(*) AS n FROM r GROUP BY t"
+        made.views["over"] = rng.choice(OVER).format("base")
+    there: dict[str, list[tuple[Any, ...]]] = {n: [] for n in SOURCES}
+    closed: dict[str, list[Punctuation]] = {n: [] for n in SOURCES}
+    low = 0
+    for _ in range(steps):
+        change: dict[str, Any] = {}
+        for name in SOURCES:
+            if rng.random() < 0.25:
+                continue
+            rows = [_row(rng, name, low) for _ in range(rng.randint(0, 5))]
+            rows = [x for x in rows if not _late(name, x, closed, closes)]
+            gone: list[tuple[Any, ...]] = []
+            if name not in made.append_only:
+                open_ = [x for x in there[name] if not _late(name, x, closed, closes)]
+                gone = rng.sample(open_, min(len(open_), rng.randint(0, 2)))
+            for x in gone:
+                there[name].remove(x)
+            there[name] += rows
+            if rows or gone:
+                change[name] = hw.Delta(inserts=rows, deletes=gone)
+        points: dict[str, Punctuation] = {}
+        for name in SOURCES:
+            if closes[name] != () and rng.random() < 0.5:
+                p = _point(rng, name, closes[name], low)
+                points[name] = p
+                closed[name].append(p)
+        made.steps.append((change, points))
+        low += rng.choice([0, 1, 1, 2])
+    return made
+
+
+def _row(rng: random.Random, name: str, low: int) -> tuple[Any, ...]:
+    t = low + rng.randint(-1, 4)
+    match name:
+        case "r":
+            return (rng.randint(0, 2), rng.choice([None, 0, 1, 2, 3]), t, rng.choice(["x", "y", None]))
+        case "q":
+            return (rng.randint(0, 2), rng.randint(0, 3), t)
+    return (rng.randint(0, 2), t, t + rng.randint(0, 4))
+
+
+def _names(name: str) -> list[str]:
+    return [c.split()[0] for c in SOURCES[name].split(", ")]
+
+
+def _late(name: str, row: tuple[Any, ...], closed: dict[str, list[Punctuation]], closes: Any) -> bool:
+    values = dict(zip(_names(name), row, strict=True))
+    return any(p.matches(values) for p in closed[name])
+
+
+def _point(rng: random.Random, name: str, closes: Any, low: int) -> Punctuation:
+    """A punctuation by the scheme of a source."""
+    time = rng.choice([hw.below(low), hw.upto(low), low, hw.between(low - 1, low + 1), {low, low + 2}])
+    if isinstance(closes, tuple):
+        member = rng.choice([0, 1, {1, 2}, hw.anything])
+        return hw.closed(**{closes[0]: member, closes[1]: time})
+    if isinstance(closes, list) and rng.random() < 0.3:
+        return hw.closed(**{closes[1]: rng.choice([0, 1, hw.upto(low)])})
+    return hw.closed(t=time)

@@ -1,0 +1,89 @@
+"""Purged = not purged: two databases with the same changes, one of which is closed part by part and purged at once.
+
+Every snapshot and change feed is the same at every version, no dead entry is read, and rows that are final are rows of
+every later answer.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from closings import SOURCES, Story, story
+
+import headwater as hw
+from headwater.engine.membership import matching
+
+
+def rows_of(table: Any, drop: tuple[str, ...] = ("_w",)) -> Counter[tuple[Any, ...]]:
+    """Rows by how often they are there."""
+    out: Counter[tuple[Any, ...]] = Counter()
+    for row in table.to_pylist():
+        weight = row.pop("_w")
+        for n in drop:
+            row.pop(n, None)
+        out[tuple(row.items())] += weight
+    return +out if all(v > 0 for v in out.values()) else Counter({k: v for k, v in out.items() if v})
+
+
+def open_story(path: Path, told: Story, closing: bool) -> hw.Database:
+    db = hw.open(str(path))
+    for name, ddl in SOURCES.items():
+        if closing:
+            db.source(name, ddl, closes=told.closes[name], append_only=name in told.append_only)
+        else:
+            db.source(name, ddl)
+    for name, query in told.views.items():
+        db.view(name, query)
+    return db
+
+
+def purge(db: hw.Database) -> int:
+    """Takes every dead entry away at once; gives how many maps had some."""
+    dead = db.dead()
+    db._writing()
+    with db._commit("purge") as commit:
+        for name, region in dead.items():
+            commit.purge(name, lambda t, region=region: matching(region, t))
+    return len(dead)
+
+
+def play(tmp_path: Path, seed: int, **sizes: int) -> int:
+    told = story(seed, **sizes)
+    plain, closing = (open_story(tmp_path / n, told, n == "closing") for n in ("plain", "closing"))
+    final: dict[str, Counter[tuple[Any, ...]]] = {v: Counter() for v in told.views}
+    purged = 0
+    with plain, closing:
+        for change, points in told.steps:
+            before = closing.version
+            wanted = plain.apply(change)
+            commit = closing.apply(change, punctuate=points)
+            assert not commit.late, (seed, commit.late)
+            for view in told.views:
+                answer = rows_of(plain.table(view))
+                assert rows_of(closing.table(view)) == answer, (seed, view, told.views[view])
+                fed = rows_of(plain.changes_table(view, wanted.version - 1), ("_w", "_version"))
+                got = rows_of(closing.changes_table(view, before), ("_w", "_version"))
+                assert got == fed, (seed, view, "changes")
+                ledger = final_rows(closing, view)
+                assert final[view] <= ledger, (seed, view, "a ledger lost a row")
+                assert ledger <= answer, (seed, view, told.views[view], "a final row was taken back")
+                final[view] = ledger
+            purged += purge(closing)
+            for view in told.views:
+                assert rows_of(closing.table(view)) == rows_of(plain.table(view)), (seed, view)
+    return purged
+
+
+def final_rows(db: hw.Database, view: str) -> Counter[tuple[Any, ...]]:
+    try:
+        return rows_of(db.final_table(view), ("_w", "_version"))
+    except hw.HeadwaterError:
+        return Counter()
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_purged_is_not_purged(tmp_path: Path, seed: int) -> None:
+    play(tmp_path, seed)
