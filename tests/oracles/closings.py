@@ -79,7 +79,8 @@ def story(seed: int, steps: int = 8, views: int = 4) -> Story:
     for name in SOURCES:
         closes[name] = rng.choice(["t", "t", "t", ("a", "t") if name != "u" else ("k", "t"), ["t", "a" if name != "u" else "e"], ()])
     made = Story(closes, {n for n in SOURCES if rng.random() < 0.4}, {})
-    chosen = rng.sample(VIEWS, views)
+    # One view after another, so that a few stories have them all; the rest by chance.
+    chosen = [VIEWS[seed % len(VIEWS)], *rng.sample(VIEWS, views - 1)]
     made.views = {f"v{i}": q for i, q in enumerate(chosen)}
     if rng.random() < 0.5:
         made.views["base"] = "SELECT t, count(*) AS n FROM r GROUP BY t"

@@ -25,18 +25,20 @@ from headwater.api.catalog import (
     facts_of,
     functions_of,
 )
-from headwater.api.dropping import without, without_source
+from headwater.api.dropping import without, without_maps, without_source
 from headwater.api.feeds import REBUILD
 from headwater.api.handles import Source, ViewHandle
 from headwater.calculus.check import type_of
-from headwater.calculus.terms import Term
+from headwater.calculus.terms import Term, relations
 from headwater.calculus.types import RecordType, field_names
 from headwater.dataflow.directory import FROM
 from headwater.dataflow.maps import is_of_graph
 from headwater.engine.fill import Backfill
+from headwater.engine.late import ASIDE
+from headwater.engine.ledgers import LEDGER
 from headwater.engine.rings import spec_of
 from headwater.engine.working import Working
-from headwater.errors import InUse, NameTaken, NotIncremental, QueryError, StateError
+from headwater.errors import InUse, NameTaken, NotIncremental, Purged, QueryError, StateError
 from headwater.io.files import check_held, checked_options
 from headwater.io.limits import check_limits
 from headwater.language.closes import LATE, schemes_of
@@ -228,6 +230,13 @@ class Declaring(Applying):
         known, schemas = self._defined, self.catalog.schemas()
         row = RecordType(tuple(key_fields(type_of(term))))
         _check_reserved(row)
+        kept_open = [s for s in known.catalog.sources.values() if s.retain == "open"]
+        read = {r.name for r in relations(term)}
+        if strategy == "recompute" and any(s.name in read for s in kept_open):
+            raise QueryError(
+                f"`{name}` is recomputed from rows of `{kept_open[0].name}`, which keeps open rows only",
+                hint="declare the source with retain=True, or leave the strategy out",
+            )
         if strategy == "recompute" and language != "sql":
             raise QueryError("only SQL can be recomputed", hint="leave the strategy out")
         check_texts(term)
@@ -255,19 +264,25 @@ class Declaring(Applying):
         except NotIncremental as e:
             raise placed(e, text, schemas) if language == "sql" else e from None
         view, before = program.views[name], known.program
+        lacking = self._lacking(program, name)
+        before = without_maps(before, lacking)
         made = replace(made, kept=kept, why=why, stored=keeps_answer(view), rules=RULES)
         catalog = Catalog(known.catalog.sources, {**known.catalog.views, name: made})
         with self._commit(f"view {name}", (catalog, program)) as commit:
             commit.set(*facts_of(made))
+            for n in lacking:
+                commit.drop(n)
             for n, m in program.maps.items():
                 if n not in before.maps:
                     commit.create(spec_of(m))
             working = self._working(commit, program)
+            working.refs = {n: r for n, r in working.refs.items() if n not in lacking}
             with self._telling("writing"):
                 if strategy == "recompute":
                     self._recompute(working, view, catalog, made)
                 else:
                     self._fill(commit, working, program, before)
+                self._tell_first(commit, working, view, (catalog, program))
             self._add(commit, working)
 
     def _fill(
@@ -305,12 +320,14 @@ class Declaring(Applying):
                 program = without_source(self.program, set(source.relations), maps)
             kept = program.maps
             with self._commit(f"drop {name}", (rest, program)) as commit:
-                mine = f"source:{name}", f"view:{name}", f"node:{name}"
+                kinds = "source", "view", "node", "closed", "marks", "told"
+                mine = {f"{kind}:{name}" for kind in kinds}
                 for fact in commit.base.facts:
                     if fact in mine or fact.startswith((f"{FROM}{name}/", f"{FROM}{name}:")):
                         commit.set(fact, None)
+                own = f"{LEDGER}{name}", f"{ASIDE}{name}"
                 for m in commit.base.maps:
-                    if m not in kept and not is_of_graph(m):
+                    if m in own or (m not in kept and not is_of_graph(m)):
                         commit.drop(m)
 
     def rebuild(self) -> None:
@@ -332,6 +349,12 @@ class Declaring(Applying):
         self.verify()
 
     def _rebuild(self, note: str) -> None:
+        purged = [s.name for s in self.catalog.sources.values() if s.retain == "open" and s.name in self.over.closed]
+        if purged:
+            raise Purged(
+                f"`{purged[0]}` keeps open rows only, so that its views cannot be computed anew",
+                hint="views go on as they are; only with retain=True can they be rebuilt",
+            )
         catalog, program = self.catalog.chosen_again(
             lambda q, known: read_query(q, known, self.ask)[2], self._sampled()
         )
@@ -354,6 +377,7 @@ class Declaring(Applying):
                 for name, view in program.views.items():
                     if view.strategy == "recompute":
                         self._recompute(working, view, catalog, catalog.views[name])
+                    self._tell_first(commit, working, view, (catalog, program))
             self._add(commit, working)
 
 

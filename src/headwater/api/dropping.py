@@ -44,3 +44,16 @@ def without_source(program: Program, relations: set[str], maps: set[str]) -> Pro
     made.maps = {n: m for n, m in made.maps.items() if n not in maps}
     made.kept = {n: k for n, k in made.kept.items() if n not in maps}
     return made
+
+
+def without_maps(program: Program, maps: set[str]) -> Program:
+    """The program as though some of its maps were not there yet, nor what is answered from them."""
+    if not maps:
+        return program
+    made = program.copy()
+    made.maps = {n: m for n, m in made.maps.items() if n not in maps}
+    made.kept = {n: k for n, k in made.kept.items() if n not in maps}
+    made.strata = {
+        n: s for n, s in made.strata.items() if not any(m.name in maps for m in s.maps)
+    }
+    return made

@@ -7,6 +7,7 @@ Promises are computed anew only where a fact has changed.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,19 +15,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.api.catalog import SourceDef
+from headwater.api.catalog import Catalog, SourceDef
 from headwater.api.feeding import Feeding
 from headwater.api.over import CLOSED, MARKS, TOLD, Over, closed_of, held_by, promises_of, types_of
 from headwater.calculus.patterns import Punctuation, Punctuations
 from headwater.engine.change import Change
 from headwater.engine.closing import Region, region, told_now
 from headwater.engine.late import ASIDE, Divided, broken, divided, set_aside, values_of
-from headwater.engine.ledgers import LEDGER, write_down
+from headwater.engine.ledgers import LEDGER, scan_ledger, write_down
+from headwater.engine.here.answers import consolidated
 from headwater.engine.slices import whole
 from headwater.engine.working import Working
-from headwater.errors import BadChange, LateRows
+from headwater.errors import BadChange, LateRows, Purged
 from headwater.language.closes import Scheme, passed
-from headwater.plan.bounds import Bounds
+from headwater.plan.bounds import Bounds, read_whole
 from headwater.plan.closing import Closing
 from headwater.plan.program import WEIGHT, Program, View
 from headwater.plan.promises import Promises
@@ -34,23 +36,32 @@ from headwater.state.run import column
 from headwater.state.store import Commit as StoreCommit
 
 
+@dataclass(frozen=True)
+class Promised:
+    """The promises of a program when some of its sources is closed."""
+
+    program: Program
+    told: Mapping[str, Punctuations]
+    promises: Promises[Punctuations]
+
+
 class Punctuating(Feeding):
     """The part of a database that knows what is over."""
 
-    _promises_known: tuple[Program, Mapping[str, Punctuations], Promises[Punctuations]] | None = None
+    _promises_known: list[Promised] = []
+    _regions: dict[str, tuple[Promises[Punctuations], Region]]
     _tied_known: Closing | None = None
-    _regions: dict[str, tuple[Punctuations, Region]] | None = None
 
     # --- promises ----------------------------------------------------------------------------------------------------
 
     def _promises(self, closed: Mapping[str, Punctuations]) -> Promises[Punctuations]:
-        """The promises of all relations and maps when some of sources is closed."""
-        known, program = self._promises_known, self.program
-        if known is not None and known[0] is program and known[1] == closed:
-            return known[2]
-        made = promises_of(self._tied(), self.catalog, closed)
-        self._promises_known, self._regions = (program, closed, made), {}
-        return made
+        """The promises of all relations and maps when some of sources is closed; those before a commit and after it are known."""
+        for made in self._promises_known:
+            if made.program is self.program and made.told == closed:
+                return made.promises
+        promises = promises_of(self._tied(), self.catalog, closed)
+        self._promises_known = [*self._promises_known[-1:], Promised(self.program, closed, promises)]
+        return promises
 
     def _tied(self) -> Closing:
         """The ties of the program, which are found once."""
@@ -125,41 +136,104 @@ class Punctuating(Feeding):
                 closed[name], since[name] = after, commit.version
                 commit.set(f"{CLOSED}{name}", {"set": after.to_data(), "version": commit.version})
         told, counts = self._told(commit, working, closed)
-        for name in working.added:
-            if name.startswith((LEDGER, ASIDE)) and name not in commit.base.maps:
-                commit.create(working.spec(name))
+        _create(commit, working)
         return Over(closed, since, marks, told), counts
 
     def _told(
         self, commit: StoreCommit, working: Working, closed: Mapping[str, Punctuations]
     ) -> tuple[dict[str, Punctuations], dict[str, int]]:
         """Moves rows that are final now to the ledgers of their views."""
-        promises, told, counts = self._promises(closed), dict(self.over.told), dict[str, int]()
-        assert self._regions is not None
+        was, now = self._promises(self.over.closed), self._promises(closed)
+        told, counts = dict(self.over.told), dict[str, int]()
         for name, view in self.program.views.items():
             before = told.get(name, Punctuations.NONE)
-            known = self._regions.get(name)
-            if known is None or known[0] is not before:
-                known = self._regions[name] = before, region(promises, view, before)
-            moved = known[1]
+            moved = self._region(was, now, view, before)
             if moved.after == before and not (moved.grows and before):
                 continue
-            counts |= self._tell_final(working, view, moved, commit.version)
+            found = told_now(self.program, view, working, moved, self.session.evaluate)
+            counts |= self._write_down(commit, working, view, found)
             if moved.after != before:
                 told[name] = moved.after
                 commit.set(f"{TOLD}{name}", moved.after.to_data())
         return told, counts
 
-    def _tell_final(
-        self, working: Working, view: View, moved: Region, version: int
+    def _region(
+        self,
+        was: Promises[Punctuations],
+        now: Promises[Punctuations],
+        view: View,
+        before: Punctuations,
+    ) -> Region:
+        """What becomes final of a view; remembered, for most commits close nothing."""
+        if was is not now:
+            return region(was, now, view, before)
+        known = self._regions.get(view.name)
+        if known is None or known[0] is not now or known[1].before is not before:
+            known = self._regions[view.name] = now, region(was, now, view, before)
+        return known[1]
+
+    def _write_down(
+        self, commit: StoreCommit, working: Working, view: View, found: pa.Table
     ) -> dict[str, int]:
-        found = told_now(self.program, view, working, moved, self.session.evaluate)
+        """Puts rows that are final into the ledger of their view; gives how many there are."""
         if not found.num_rows:
             return {}
         weights = np.asarray(column(found, WEIGHT))
         assert (weights > 0).all(), f"a row of {view.name} that is final was taken back"
-        write_down(working, view, found, version)
+        write_down(working, view, found, commit.version)
+        _create(commit, working)
         return {view.name: int(weights.sum())}
+
+    def _tell_first(
+        self, commit: StoreCommit, working: Working, view: View, becomes: tuple[Catalog, Program]
+    ) -> None:
+        """What is final of a view that is new, or planned anew; what its ledger has already is not told again."""
+        catalog, program = becomes
+        over = self.over
+        promises = promises_of(Closing(program, self.session.zone), catalog, over.closed)
+        moved = region(promises, promises, view, Punctuations.NONE)
+        if not moved.after:
+            return
+        found = told_now(program, view, working, moved, self.session.evaluate)
+        known = list(scan_ledger(view, working))
+        gone = [_negative(t) for t in known]
+        new = consolidated(pa.concat_tables([found, *gone]))
+        if pc.any(pc.less(column(new, WEIGHT), 0)).as_py():
+            raise Purged(
+                f"rows of `{view.name}` were told to be final, and its new plan does not say so",
+                hint="drop the view and define it again",
+            )
+        self._write_down(commit, working, view, new)
+        commit.set(f"{TOLD}{view.name}", moved.after.to_data())
+
+    def _lacking(self, program: Program, name: str) -> set[str]:
+        """The maps that a new view reads whole, and of which some entries may be gone; they are to be filled again."""
+        before = self.program
+        if not self.over.closed and not any(s.append_only for s in self.catalog.sources.values()):
+            return set()
+        lacking = read_whole(program, before, name) & set(self.dead())
+        held, open_only = held_by(self.catalog)
+        purged = [held[n] for n in lacking if held.get(n) in open_only]
+        if purged:
+            raise Purged(
+                f"rows of `{purged[0]}` that `{name}` would need are over, and are kept no more",
+                hint="define views before rows are closed, or declare the source with retain=True",
+            )
+        return lacking - set(held)
+
+
+def _create(commit: StoreCommit, working: Working) -> None:
+    """Makes the maps of ledgers and of late rows that have their first entries."""
+    for name in working.added:
+        new = name not in commit.base.maps and name not in commit.change.created
+        if name.startswith((LEDGER, ASIDE)) and new:
+            commit.create(working.spec(name))
+
+
+def _negative(table: pa.Table) -> pa.Table:
+    """Rows as taken back."""
+    place = table.schema.get_field_index(WEIGHT)
+    return table.set_column(place, WEIGHT, pc.negate(column(table, WEIGHT)))
 
 
 # --- watermarks --------------------------------------------------------------------------------------------------------

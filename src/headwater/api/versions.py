@@ -290,7 +290,8 @@ class Readable:
         for name, view in program.views.items():
             made = at.catalog.views[name].created
             maps = read_from(program, view)
-            if made < version and (what == feeds.REBUILD or not new & {m.name for m in maps}):
+            again = what == feeds.REBUILD or what.startswith("view ")  # which change no other view
+            if made < version and (again or not new & {m.name for m in maps}):
                 continue
             if made < version and before is None:
                 before = self._reading(*self._at(version - 1))

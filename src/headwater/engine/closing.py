@@ -43,17 +43,22 @@ class Region:
     grows: bool
 
 
-def region(promises: Promises[Punctuations], view: View, before: Punctuations) -> Region:
-    """What becomes final of a view; what was final stays so, whatever the promises say now."""
-    after = promises.final(view) | before
+def region(
+    was: Promises[Punctuations], now: Promises[Punctuations], view: View, before: Punctuations
+) -> Region:
+    """What becomes final of a view; what was final stays so, whatever the promises say now.
+
+    Rows of an increment come before its punctuations: whether some may have come is told by the promises that there were.
+    """
+    after = now.final(view) | before
     match view.rows:
         case Answered(name):
-            closed = promises.groups(promises.program.strata[name]).closed
+            closed = was.groups(was.program.strata[name]).closed
         case Stored(map=m):
-            closed = promises.closed(m)
+            closed = was.closed(m)
         case _:
-            closed = after
-    return Region(before, after, not closed.subsumes(after))
+            closed = before
+    return Region(before, after, not closed.subsumes(before))
 
 
 def told_now(

@@ -104,11 +104,26 @@ def looked_up_by(program: Program) -> dict[str, list[tuple[Statement, int]]]:
     return out
 
 
-def unbounded(bounds: Bounds[P], nothing: P) -> list[Map]:
-    """The maps of which no entry is ever dead."""
-    return [m for m in bounds.program.maps.values() if bounds.dead(m) == nothing]
-
-
-def shows_all(view: View) -> bool:
-    """Whether nothing of a view goes to a ledger: its rows are put together from parts."""
-    return isinstance(view.rows, Nested)
+def read_whole(program: Program, before: Program, view: str) -> set[str]:
+    """The maps that there were before which a new view, or the filling of its maps, reads whole."""
+    out: set[str] = set()
+    seen: set[str] = set()
+    todo = [n for n in program.kept if n not in before.maps]
+    strata = [program.views[view].stratum]
+    todo += [m.name for m in program.views[view].maps]
+    while todo or strata:
+        while strata:
+            name = strata.pop()
+            if name in program.strata:
+                todo += [m.name for m in program.strata[name].maps]
+        n = todo.pop() if todo else None
+        if n is None or n in seen:
+            continue
+        seen.add(n)
+        if n in before.maps:
+            out.add(n)
+        kept = program.kept.get(n)
+        if kept is not None:
+            todo += [r for s in kept.filling for r in s.reads]
+            strata = [s.drives for s in kept.filling]
+    return out
