@@ -383,16 +383,16 @@ def test_types_come_with_either_set() -> None:
         assert str(found) == "⟨hour: [1, 2]⟩"
 
 
-def test_a_hundred_thousand_constants_are_one_list() -> None:
+def test_many_constants_are_one_list() -> None:
     """Sets grow about linearly: this takes a second, and minutes if each constant is compared with all others."""
-    members = [closed({"hour": 3 * i}) for i in range(100_000)]
+    members = [closed({"hour": 3 * i}) for i in range(40_000)]
     found = Punctuations(members, WHOLE)
-    assert len(found) == 1 and found.size == 100_000
+    assert len(found) == 1 and found.size == 40_000
     more = found.add(closed({"hour": 1}), closed({"hour": 2}))
     assert len(more) == 2 and more.matches({"hour": 2}) and not found.matches({"hour": 2})
     assert (found & more) == found and found.add(members[7]) is found
-    pairs = Punctuations([closed({"hour": 3 * i, "zone": i}) for i in range(20_000)], WHOLE)
-    assert len(pairs) == 20_000
+    pairs = Punctuations([closed({"hour": 3 * i, "zone": i}) for i in range(10_000)], WHOLE)
+    assert len(pairs) == 10_000
     assert pairs.matches({"hour": 300, "zone": 100}) and not pairs.matches({"hour": 3, "zone": 2})
     boxes = [{"hour": between(3 * i, 3 * i + 1), "zone": below(i)} for i in range(2_000)]
     assert len(Punctuations(map(closed, boxes), WHOLE)) == 2_000

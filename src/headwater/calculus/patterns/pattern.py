@@ -107,6 +107,10 @@ class OneOf(_Built):
 
     values: tuple[Any, ...]
 
+    def __post_init__(self) -> None:
+        if self.values and self.values[-1] != self.values[-1]:
+            object.__setattr__(self, "values", (*self.values[:-1], math.nan))
+
     @cached_property
     def as_set(self) -> frozenset[Any]:
         """The values, to look one up."""
@@ -331,7 +335,7 @@ def stretch(low: Cut, high: Cut, t: Base | None = None) -> Pattern:
     first = None if low == FIRST else at(low)
     last = None if high == LAST else at(high)
     low_closed, high_closed = low != FIRST and low[-1] == 0, high != LAST and high[-1] == 1
-    if last is not None and not high_closed and is_discrete(t):
+    if last not in (None, date.min) and not high_closed and is_discrete(t):
         last, high_closed = previous(last), True
     if low_closed and high_closed and order(first) == order(last):
         return Constant(first)
