@@ -77,7 +77,16 @@ def story(seed: int, steps: int = 8, views: int = 4) -> Story:
     rng = random.Random(seed)
     closes: dict[str, Any] = {}
     for name in SOURCES:
-        closes[name] = rng.choice(["t", "t", "t", ("a", "t") if name != "u" else ("k", "t"), ["t", "a" if name != "u" else "e"], ()])
+        closes[name] = rng.choice(
+            [
+                "t",
+                "t",
+                "t",
+                ("a", "t") if name != "u" else ("k", "t"),
+                ["t", "a" if name != "u" else "e"],
+                (),
+            ]
+        )
     made = Story(closes, {n for n in SOURCES if rng.random() < 0.4}, {})
     # One view after another, so that a few stories have them all; the rest by chance.
     chosen = [VIEWS[seed % len(VIEWS)], *rng.sample(VIEWS, views - 1)]
@@ -119,7 +128,12 @@ def _row(rng: random.Random, name: str, low: int) -> tuple[Any, ...]:
     t = low + rng.randint(-1, 4)
     match name:
         case "r":
-            return (rng.randint(0, 2), rng.choice([None, 0, 1, 2, 3]), t, rng.choice(["x", "y", None]))
+            return (
+                rng.randint(0, 2),
+                rng.choice([None, 0, 1, 2, 3]),
+                t,
+                rng.choice(["x", "y", None]),
+            )
         case "q":
             return (rng.randint(0, 2), rng.randint(0, 3), t)
     return (rng.randint(0, 2), t, t + rng.randint(0, 4))
@@ -129,14 +143,18 @@ def _names(name: str) -> list[str]:
     return [c.split()[0] for c in SOURCES[name].split(", ")]
 
 
-def _late(name: str, row: tuple[Any, ...], closed: dict[str, list[Punctuation]], closes: Any) -> bool:
+def _late(
+    name: str, row: tuple[Any, ...], closed: dict[str, list[Punctuation]], closes: Any
+) -> bool:
     values = dict(zip(_names(name), row, strict=True))
     return any(p.matches(values) for p in closed[name])
 
 
 def _point(rng: random.Random, name: str, closes: Any, low: int) -> Punctuation:
     """A punctuation by the scheme of a source."""
-    time = rng.choice([hw.below(low), hw.upto(low), low, hw.between(low - 1, low + 1), {low, low + 2}])
+    time = rng.choice(
+        [hw.below(low), hw.upto(low), low, hw.between(low - 1, low + 1), {low, low + 2}]
+    )
     if isinstance(closes, tuple):
         member = rng.choice([0, 1, {1, 2}, hw.anything])
         return hw.closed(**{closes[0]: member, closes[1]: time})

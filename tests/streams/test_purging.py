@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from closings import SOURCES, VIEWS, Story, story
 
 import headwater as hw
+from closings import SOURCES, VIEWS, Story, story
 from headwater.engine.membership import matching
 
 
@@ -26,7 +26,9 @@ def rows_of(table: Any, drop: tuple[str, ...] = ("_w",)) -> Counter[tuple[Any, .
         for n in drop:
             row.pop(n, None)
         out[tuple(row.items())] += weight
-    return +out if all(v > 0 for v in out.values()) else Counter({k: v for k, v in out.items() if v})
+    return (
+        +out if all(v > 0 for v in out.values()) else Counter({k: v for k, v in out.items() if v})
+    )
 
 
 def open_story(path: Path, told: Story, closing: bool) -> hw.Database:
@@ -71,10 +73,17 @@ def play(tmp_path: Path, seed: int, **sizes: int) -> int:
                 assert got == fed, (seed, view, "changes")
                 ledger = final_rows(closing, view)
                 assert final[view] <= ledger, (seed, view, "a ledger lost a row")
-                assert ledger <= answer, (seed, view, told.views[view], "a final row was taken back")
+                assert ledger <= answer, (
+                    seed,
+                    view,
+                    told.views[view],
+                    "a final row was taken back",
+                )
                 final[view] = ledger
             purged += purge(closing)
-            if again and step == len(told.steps) // 2:  # a view that comes when much is gone already
+            if (
+                again and step == len(told.steps) // 2
+            ):  # a view that comes when much is gone already
                 for db in (plain, closing):
                     db.view("later", again)
                 told.views["later"], final["later"] = again, Counter()

@@ -56,7 +56,7 @@ class Database(Explaining):
         self.ask = Asking(session)
         self.policy = Policy()
         self._bound, self._failures, self._seen_ready = {}, {}, []
-        self._watched, self._regions = {}, {}
+        self._watched, self._regions, self._promises_known = {}, {}, []
         asked = {"versions": keep_versions, "minutes": keep_minutes}
         super().__init__(path, session, asked_to_keep(asked))
 

@@ -128,7 +128,7 @@ class Declaring(Applying):
         name, row = made.name, made.row
         if before == made:
             return Source(self, name)
-        self._check_columns(name, row, made.key, made.strict, made.retain)
+        self._check_columns(name, row, made.key, made.strict, bool(made.retain))
         with self._locked():
             self._writing()
             known = self.catalog.sources.get(name)
@@ -349,7 +349,11 @@ class Declaring(Applying):
         self.verify()
 
     def _rebuild(self, note: str) -> None:
-        purged = [s.name for s in self.catalog.sources.values() if s.retain == "open" and s.name in self.over.closed]
+        purged = [
+            s.name
+            for s in self.catalog.sources.values()
+            if s.retain == "open" and s.name in self.over.closed
+        ]
         if purged:
             raise Purged(
                 f"`{purged[0]}` keeps open rows only, so that its views cannot be computed anew",
@@ -413,7 +417,9 @@ def _only_limits(known: SourceDef, made: SourceDef) -> bool:
     """Whether a source is declared again with the same rows: other limits, or another directory to take them from."""
     same = replace(known, ddl=made.ddl, path=made.path, format=made.format, options=made.options)
     if len(made.closes) >= len(known.closes):  # more ways to close it take no promise back
-        same = replace(same, closes=(*known.closes, *made.closes[len(known.closes) :]), late=made.late)
+        same = replace(
+            same, closes=(*known.closes, *made.closes[len(known.closes) :]), late=made.late
+        )
     return same == made and known.row == made.row
 
 

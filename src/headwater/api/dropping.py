@@ -53,7 +53,5 @@ def without_maps(program: Program, maps: set[str]) -> Program:
     made = program.copy()
     made.maps = {n: m for n, m in made.maps.items() if n not in maps}
     made.kept = {n: k for n, k in made.kept.items() if n not in maps}
-    made.strata = {
-        n: s for n, s in made.strata.items() if not any(m.name in maps for m in s.maps)
-    }
+    made.strata = {n: s for n, s in made.strata.items() if not any(m.name in maps for m in s.maps)}
     return made

@@ -99,7 +99,9 @@ def steps(name: str, see: Callable[[int], Seen], since: int, last: int) -> Itera
         if at.created == version:
             yield _step(at, None, dropped)
             dropped = None
-        elif at.what != REBUILD and not at.what.startswith("view "):  # which may write maps anew, with what they had
+        elif at.what != REBUILD and not at.what.startswith(
+            "view "
+        ):  # which may write maps anew, with what they had
             before = (previous or see(version - 1)).held
             yield _step(at, None if before is None else before.working, None)
 

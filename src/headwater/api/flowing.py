@@ -61,7 +61,7 @@ class Flowing(Declaring):
 
     def _readables(self) -> dict[str, Readable]:
         """Everything that a stage may read, by name: sources, arrays of sources that have an owner, flows and views."""
-        out = {n: Readable(s.row, False, s.retain) for n, s in self.catalog.sources.items()}
+        out = {n: Readable(s.row, False, bool(s.retain)) for n, s in self.catalog.sources.items()}
         for s in self.catalog.sources.values():
             if s.nested:
                 inner = {n: r for n, r in s.relations.items() if n != s.name}

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, Row
 from headwater.api.ids import Id
 
 if TYPE_CHECKING:
-    from headwater.api.versions import Readable
+    from headwater.api.finals import Finals
     from headwater.calculus.patterns import Punctuations
     from headwater.show.drawing import Explanation
 
@@ -52,7 +52,7 @@ class Commit:
 class Source:
     """A declared source."""
 
-    def __init__(self, database: Readable, name: str):
+    def __init__(self, database: Finals, name: str):
         self.database, self.name = database, name
 
     def snapshot(self, version: int | None = None, *, settled: bool = False) -> DataFrame:
@@ -87,7 +87,7 @@ class Source:
 class ViewHandle:
     """A declared view."""
 
-    def __init__(self, database: Readable, name: str):
+    def __init__(self, database: Finals, name: str):
         self.database, self.name = database, name
 
     @overload

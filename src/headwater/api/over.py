@@ -86,7 +86,9 @@ def schemes_of(closing: Closing, catalog: Catalog) -> Promises[frozenset[Scheme]
         if source.static:
             continue
         found = least(frozenset(c) for c in _columns_of(source))
-        known[source.name] = Promise(found, algebra.everything if source.append_only else found, found)
+        known[source.name] = Promise(
+            found, algebra.everything if source.append_only else found, found
+        )
     return Promises(closing, algebra, known.get)
 
 

@@ -21,9 +21,9 @@ from headwater.api.over import CLOSED, MARKS, TOLD, Over, closed_of, held_by, pr
 from headwater.calculus.patterns import Punctuation, Punctuations
 from headwater.engine.change import Change
 from headwater.engine.closing import Region, region, told_now
+from headwater.engine.here.answers import consolidated
 from headwater.engine.late import ASIDE, Divided, broken, divided, set_aside, values_of
 from headwater.engine.ledgers import LEDGER, scan_ledger, write_down
-from headwater.engine.here.answers import consolidated
 from headwater.engine.slices import whole
 from headwater.engine.working import Working
 from headwater.errors import BadChange, LateRows, Purged
@@ -48,7 +48,7 @@ class Promised:
 class Punctuating(Feeding):
     """The part of a database that knows what is over."""
 
-    _promises_known: list[Promised] = []
+    _promises_known: list[Promised]
     _regions: dict[str, tuple[Promises[Punctuations], Region]]
     _tied_known: Closing | None = None
 
@@ -60,7 +60,10 @@ class Punctuating(Feeding):
             if made.program is self.program and made.told == closed:
                 return made.promises
         promises = promises_of(self._tied(), self.catalog, closed)
-        self._promises_known = [*self._promises_known[-1:], Promised(self.program, closed, promises)]
+        self._promises_known = [
+            *self._promises_known[-1:],
+            Promised(self.program, closed, promises),
+        ]
         return promises
 
     def _tied(self) -> Closing:
@@ -262,7 +265,11 @@ def _greatest(table: pa.Table, scheme: Scheme) -> list[tuple[Any, Any]]:
         values = pc.if_else(pc.is_nan(values), None, values)  # what is no number holds nobody up
     if scheme.by is None:
         return [(None, _value(pc.max(values).as_py()))]
-    found = pa.table({"m": column(table, scheme.by), "v": values}).group_by("m").aggregate([("v", "max")])
+    found = (
+        pa.table({"m": column(table, scheme.by), "v": values})
+        .group_by("m")
+        .aggregate([("v", "max")])
+    )
     pairs = zip(found.column("m").to_pylist(), found.column("v_max").to_pylist(), strict=True)
     return [(_value(m), _value(v)) for m, v in pairs]
 
@@ -295,9 +302,7 @@ def _check_only_added(source: SourceDef, table: pa.Table) -> None:
         )
 
 
-def _late_rows(
-    source: SourceDef, found: Divided, closed: Punctuations, version: int
-) -> LateRows:
+def _late_rows(source: SourceDef, found: Divided, closed: Punctuations, version: int) -> LateRows:
     row = values_of(found.late, source.row, 0)
     p = broken(closed, row)
     what = "deletion" if column(found.late, WEIGHT)[0].as_py() < 0 else "row"

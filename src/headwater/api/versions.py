@@ -17,8 +17,8 @@ from pyspark.sql import DataFrame
 
 from headwater.api import feeds
 from headwater.api.catalog import DATABASE, SETTLED, Catalog, program_of, well_defined
-from headwater.api.over import Over, hidden_at
 from headwater.api.feeds import Held, Seen, Step, steps
+from headwater.api.over import Over, hidden_at
 from headwater.api.verify import Verifier, source_view
 from headwater.calculus.terms import Term
 from headwater.engine import view_rows

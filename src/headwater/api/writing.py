@@ -31,8 +31,8 @@ from headwater.api.catalog import (
     set_program,
     well_defined,
 )
-from headwater.api.ids import TextIds
 from headwater.api.finals import Finals
+from headwater.api.ids import TextIds
 from headwater.api.over import Over, hidden_at
 from headwater.api.versions import Defined, has_maps, program_at, stale_maps
 from headwater.engine.spark.session import Session, telling

@@ -74,9 +74,7 @@ def told_now(
     return consolidated(pa.concat_tables(tables))
 
 
-def _of_groups(
-    s: Stratum, working: Working, moved: Region, scalars: Scalars
-) -> Iterator[pa.Table]:
+def _of_groups(s: Stratum, working: Working, moved: Region, scalars: Scalars) -> Iterator[pa.Table]:
     if moved.after != moved.before:
         found = list(newly(working.now(s.group.name), moved))
         keys = different(s.group, found) if found else None

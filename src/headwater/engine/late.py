@@ -57,7 +57,9 @@ def broken(closed: Punctuations, row: dict[str, Any]) -> Punctuation:
 def values_of(table: pa.Table, row: RecordType, place: int) -> dict[str, Any]:
     """A row as values of the calculus: instants are times of UTC without a zone."""
     found = table.slice(place, 1).select([n for n, _ in row.fields]).to_pylist()[0]
-    return {n: v.replace(tzinfo=None) if getattr(v, "tzinfo", None) else v for n, v in found.items()}
+    return {
+        n: v.replace(tzinfo=None) if getattr(v, "tzinfo", None) else v for n, v in found.items()
+    }
 
 
 def aside_map(source: str, row: RecordType) -> Map:
@@ -75,7 +77,12 @@ def aside_map(source: str, row: RecordType) -> Map:
 
 
 def set_aside(
-    working: Working, source: str, row: RecordType, late: pa.Table, closed: Punctuations, version: int
+    working: Working,
+    source: str,
+    row: RecordType,
+    late: pa.Table,
+    closed: Punctuations,
+    version: int,
 ) -> None:
     """Adds late rows to those that were set aside, among what the increment writes."""
     made = aside_map(source, row)

@@ -103,7 +103,7 @@ class Scheme:
     @staticmethod
     def read(data: Mapping[str, Any]) -> Scheme:
         """What `described` gave."""
-        made = {n: tuple(v) if isinstance(v, list) else v for n, v in data.items()}
+        made: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in data.items()}
         return Scheme(**made)
 
     def __str__(self) -> str:
@@ -167,7 +167,11 @@ def _watermark(given: Watermark, types: Mapping[str, KeyType], name: str) -> Sch
             hint="a watermark follows a column of times, dates or numbers",
         )
     delay = _amount(given.delay, t, f"the delay of the watermark of `{name}`")
-    idle = None if given.idle is None else _amount(given.idle, t, f"`idle` of the watermark of `{name}`")
+    idle = (
+        None
+        if given.idle is None
+        else _amount(given.idle, t, f"`idle` of the watermark of `{name}`")
+    )
     if given.by is None:
         if given.of is not None or given.idle is not None:
             said = "of" if given.of is not None else "idle"
@@ -205,7 +209,14 @@ def _plain(value: Any) -> Any:
 
 
 def _has_distance(t: Base) -> bool:
-    return t.name in INTEGRAL or t.name in ("date", "timestamp", "timestamp_ntz", "decimal", "double", "float")
+    return t.name in INTEGRAL or t.name in (
+        "date",
+        "timestamp",
+        "timestamp_ntz",
+        "decimal",
+        "double",
+        "float",
+    )
 
 
 def _amount(given: Any, t: Base, what: str) -> Any:
@@ -344,7 +355,9 @@ def punctuated(
     if other:
         raise BadPattern(
             f"`{name}` is not closed by `{other[0]}`",
-            hint=f"its source says closes={sorted(named)!r}" if named else "declare the source with closes=",
+            hint=f"its source says closes={sorted(named)!r}"
+            if named
+            else "declare the source with closes=",
         )
     return made
 

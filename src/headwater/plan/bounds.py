@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Generic, TypeVar
 
-from headwater.plan.program import Lookup, Map, Nested, Program, Statement, Stored, Stratum, View
+from headwater.plan.program import Lookup, Map, Program, Statement, Stored, Stratum, View
 from headwater.plan.promises import Promises
 
 P = TypeVar("P")
@@ -71,7 +71,9 @@ class Bounds(Generic[P]):
         for stratum in self.strata.get(m.name, ()):
             groups = promises.groups(stratum).closed
             if m == stratum.answers:
-                groups = a.renamed(groups, dict(zip(stratum.group.columns, m.columns, strict=False)))
+                groups = a.renamed(
+                    groups, dict(zip(stratum.group.columns, m.columns, strict=False))
+                )
             yield Reader(stratum, groups)
         for view in self.shown.get(m.name, ()):
             whole = isinstance(view.rows, Stored) and m.name in self.program.kept
@@ -99,7 +101,11 @@ def looked_up_by(program: Program) -> dict[str, list[tuple[Statement, int]]]:
         every += [c for s in every for c in s.changes]
         for s in every:
             for place, step in enumerate(s.steps):
-                if isinstance(step, Lookup) and step.version != "change" and step.into in program.maps:
+                if (
+                    isinstance(step, Lookup)
+                    and step.version != "change"
+                    and step.into in program.maps
+                ):
                     out.setdefault(step.into, []).append((s, place))
     return out
 

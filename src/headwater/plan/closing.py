@@ -78,7 +78,9 @@ class Image:
                 if low_closed and low is not None and (before := _next(low, t, -1)) is not None:
                     low, low_closed = before, False
                 # What has no next value loses the end itself, which is the safe side.
-                return _range(None if low is None else f.high(low), None if high is None else f.low(high))
+                return _range(
+                    None if low is None else f.high(low), None if high is None else f.low(high)
+                )
         return NOTHING
 
 
@@ -105,7 +107,9 @@ class Preimage:
                     if low is None:
                         return NOTHING
                 return _range(
-                    None if low is None else f.over(low), None if high is None else f.under(high), True
+                    None if low is None else f.over(low),
+                    None if high is None else f.under(high),
+                    True,
                 )
         return NOTHING
 
@@ -183,7 +187,7 @@ class Ties:
 
     def needs(self, name: str, pattern: Pattern) -> list[list[tuple[str, Pattern]]]:
         """What must hold of the map's columns for a column of the driver to be in a pattern; of each, one of some."""
-        out = []
+        out: list[list[tuple[str, Pattern]]] = []
         for half in _halves(pattern):
             if name in self.known and subsumes(half, self.known[name]):
                 continue

@@ -115,8 +115,12 @@ def monotone(tree: Tree, zone: str) -> tuple[Monotone, Tree] | None:
     made = _made(name, open_[0], given, source, result, zone)
     if made is None:
         return None
-    label = " ".join([name, *map(str, given), str(source), str(result), zone if _zoned(made) else ""])
-    return Monotone(label.strip(), *made[0], one_to_one=made[1], source=source, result=result), inner
+    label = " ".join(
+        [name, *map(str, given), str(source), str(result), zone if _zoned(made) else ""]
+    )
+    return Monotone(
+        label.strip(), *made[0], one_to_one=made[1], source=source, result=result
+    ), inner
 
 
 Made = tuple[tuple[Bound, Bound, Bound, Bound], bool]
@@ -139,7 +143,7 @@ def _steps(f: Bound, least: Bound) -> Made:
 def _made(
     name: str, place: int, given: list[Any], source: Base, result: Base, zone: str
 ) -> Made | None:
-    if len(given) == 1 and place == 0 or name == "+":
+    if (len(given) == 1 and place == 0) or name == "+":
         made = _arithmetic(name, place, given, source, result)
         if made is not None:
             return made
@@ -150,8 +154,7 @@ def _made(
             return _steps(lambda w: Decimal(math.floor(w)), lambda w: Decimal(math.ceil(w)))
         case "ceil", [] if is_a(source, "decimal"):
             # ceil(a) ≥ w for every a above w - 1, which no least value says.
-            up = lambda w: Decimal(math.ceil(w))  # noqa: E731
-            return (up, up, lambda w: up(w) - 1, up), False
+            return (_ceil, _ceil, lambda w: _ceil(w) - 1, _ceil), False
         case "date_add", [int(n)] if place == 0 and source == ty.DATE:
             return _exactly(lambda w: w + n * DAY, lambda w: w - n * DAY)
         case "date_sub", [int(n)] if place == 0 and source == ty.DATE:
@@ -175,9 +178,7 @@ def _made(
     return None
 
 
-def _arithmetic(
-    name: str, place: int, given: list[Any], source: Base, result: Base
-) -> Made | None:
+def _arithmetic(name: str, place: int, given: list[Any], source: Base, result: Base) -> Made | None:
     (c,) = given
     whole = integral(source) and integral(result) and isinstance(c, int)
     decimals = is_a(source, "decimal") and is_a(result, "decimal") and isinstance(c, int | Decimal)
@@ -187,7 +188,12 @@ def _arithmetic(
         case "-" if place == 0 and (whole or (decimals and _fits(source, c, result))):
             return _exactly(lambda w: w - c, lambda w: w + c)
         case "*" if whole and c > 0:
-            return (lambda w: w * c, lambda w: w * c, lambda w: -(-w // c), lambda w: -(-w // c)), True
+            return (
+                lambda w: w * c,
+                lambda w: w * c,
+                lambda w: -(-w // c),
+                lambda w: -(-w // c),
+            ), True
         case "div" if whole and c > 0:  # towards zero: the stretch around zero is twice as long
             return _steps(
                 lambda w: abs(w) // c * (1 if w >= 0 else -1),
@@ -216,6 +222,10 @@ def _cast(source: Base, result: Base) -> Made | None:
     if source == ty.DATE and result == ty.TIMESTAMP_NTZ:
         return (_midnight, _midnight, _next_day, _next_day), True
     return None
+
+
+def _ceil(w: Any) -> Decimal:
+    return Decimal(math.ceil(w))
 
 
 def _midnight(d: date) -> datetime:
@@ -253,7 +263,9 @@ def _floor(unit: str, t: Any) -> Any:
     if isinstance(t, datetime) and unit == "MILLISECOND":
         return t.replace(microsecond=t.microsecond // 1000 * 1000)
     if isinstance(t, datetime) and unit in clock:
-        return datetime.combine(day, time(*(t.hour, t.minute, t.second)[: clock[unit]]))
+        kept = clock[unit]
+        minute, second = (t.minute if kept > 1 else 0), (t.second if kept > 2 else 0)
+        return datetime.combine(day, time(t.hour, minute, second))
     match unit:
         case "YEAR":
             day = day.replace(month=1, day=1)
@@ -271,7 +283,11 @@ def _following(unit: str, t: Any) -> Any:
     lengths = {"YEAR": 366, "QUARTER": 92, "MONTH": 31, "WEEK": 7, "DAY": 1}
     if unit in lengths:
         return _floor(unit, t + lengths[unit] * DAY)
-    small = {"HOUR": timedelta(hours=1), "MINUTE": timedelta(minutes=1), "SECOND": timedelta(seconds=1)}
+    small = {
+        "HOUR": timedelta(hours=1),
+        "MINUTE": timedelta(minutes=1),
+        "SECOND": timedelta(seconds=1),
+    }
     return t + small.get(unit, timedelta(milliseconds=1))
 
 
@@ -321,12 +337,25 @@ def _loosely(low: Bound, high: Bound, under: Bound, over: Bound) -> Made:
     """Bounds in a zone whose offset may change: a day to the safe side of those that hold between two changes."""
     earlier: Any = lambda w: low(w) - DAY  # noqa: E731
     earlier.zoned = True
-    return (earlier, lambda w: high(w) + DAY, lambda w: under(w) - DAY, lambda w: over(w) + DAY), False
+    return (
+        earlier,
+        lambda w: high(w) + DAY,
+        lambda w: under(w) - DAY,
+        lambda w: over(w) + DAY,
+    ), False
 
 
 def _local(t: datetime, zone: str) -> datetime:
-    return t if zone in FIXED else t.replace(tzinfo=UTC).astimezone(ZoneInfo(zone)).replace(tzinfo=None)
+    return (
+        t
+        if zone in FIXED
+        else t.replace(tzinfo=UTC).astimezone(ZoneInfo(zone)).replace(tzinfo=None)
+    )
 
 
 def _instant(t: datetime, zone: str) -> datetime:
-    return t if zone in FIXED else t.replace(tzinfo=ZoneInfo(zone)).astimezone(UTC).replace(tzinfo=None)
+    return (
+        t
+        if zone in FIXED
+        else t.replace(tzinfo=ZoneInfo(zone)).astimezone(UTC).replace(tzinfo=None)
+    )

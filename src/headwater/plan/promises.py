@@ -31,7 +31,6 @@ from headwater.calculus.patterns import (
     Range,
 )
 from headwater.plan.closing import (
-    AtLeast,
     AtMost,
     Closing,
     Image,
@@ -40,8 +39,18 @@ from headwater.plan.closing import (
     Ties,
 )
 from headwater.plan.monotone import constant
-from headwater.plan.program import WEIGHT, Answered, Bind, Lookup, Map, Nested, Program, Statement, Stored
-from headwater.plan.program import Stratum, View
+from headwater.plan.program import (
+    WEIGHT,
+    Answered,
+    Bind,
+    Lookup,
+    Map,
+    Nested,
+    Statement,
+    Stored,
+    Stratum,
+    View,
+)
 from headwater.plan.trees import Tree
 
 P = TypeVar("P")
@@ -131,7 +140,8 @@ class Schemes:
 
     def renamed(self, promise: frozenset[Scheme], names: Mapping[str, str]) -> frozenset[Scheme]:
         return least(
-            frozenset(Column(names[c.name], c.in_order) for c in s) for s in self.only(promise, names)
+            frozenset(Column(names[c.name], c.in_order) for c in s)
+            for s in self.only(promise, names)
         )
 
 
@@ -182,7 +192,12 @@ class Promises(Generic[P]):
         algebra: Algebra[P],
         sources: Callable[[str], Promise[P] | None],
     ):
-        self.closing, self.program, self.algebra, self.sources = closing, closing.program, algebra, sources
+        self.closing, self.program, self.algebra, self.sources = (
+            closing,
+            closing.program,
+            algebra,
+            sources,
+        )
         self._relations: dict[str, Promise[P]] = {}
         self._closed: dict[str, P] = {}
         self._columns: dict[tuple[str, int], tuple[P, P]] = {}
@@ -242,7 +257,9 @@ class Promises(Generic[P]):
     def _every(self, pulled: Iterable[tuple[Statement, P]]) -> P:
         """What every statement of a map promises of its keys."""
         a = self.algebra
-        return reduce(a.meet, (a.pulled(self.closing.emitted(s), p) for s, p in pulled), a.everything)
+        return reduce(
+            a.meet, (a.pulled(self.closing.emitted(s), p) for s, p in pulled), a.everything
+        )
 
     def counts(self, m: Map, column: int) -> bool:
         """Whether a ring column of a map counts rows: an insertion into what it reads never makes it less."""
@@ -296,9 +313,7 @@ class Promises(Generic[P]):
 def _adds_nothing(s: Statement, column: int) -> bool:
     """Whether a ring column of what a statement emits is always 0."""
     zeros = {
-        step.name
-        for step in s.steps
-        if isinstance(step, Bind) and constant(step.scalar.tree) == 0
+        step.name for step in s.steps if isinstance(step, Bind) and constant(step.scalar.tree) == 0
     }
     return not zeros.isdisjoint(s.ring[column])
 
@@ -321,7 +336,9 @@ def _signs(s: Stratum) -> dict[int, bool] | None:
 
     None where rows say more than their key, or conditions more than whether a count is 0.
     """
-    plain = s.weight is None and s.ranked is None and not s.from_bags and not s.always and not s.told
+    plain = (
+        s.weight is None and s.ranked is None and not s.from_bags and not s.always and not s.told
+    )
     keys, rings = set(s.group.columns), [n for n, _ in s.group.ring]
     if not plain or s.distinct or any(not set(cell.reads) <= keys for _, cell in s.row):
         return None

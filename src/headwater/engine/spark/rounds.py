@@ -350,7 +350,11 @@ class Cluster:
 
     def _live(self, spark: SparkSession, view: View, stratum: Stratum) -> DataFrame:
         """The rows that are answered from groups, but for those that are in the ledger."""
-        task, known, hidden = self._task(), slim_stratum(stratum), self.working.hidden.get(view.name)
+        task, known, hidden = (
+            self._task(),
+            slim_stratum(stratum),
+            self.working.hidden.get(view.name),
+        )
         schema = plain(signed(stratum, [])).schema
         read = stratum.ranked.map if stratum.ranked else stratum.answers or stratum.group
         groups = sorted({(low, high) for low, high, _ in self._ranges(read)})  # a group is whole
@@ -399,7 +403,11 @@ class Cluster:
         """The rows of a view without any expression of Spark, which is another than the database was made with."""
         if not self._quick(answer_steps(stratum)):
             self.session.refuse_other(f"answering `{view.name}`")
-        task, known, hidden = self._task(), slim_stratum(stratum), self.working.hidden.get(view.name)
+        task, known, hidden = (
+            self._task(),
+            slim_stratum(stratum),
+            self.working.hidden.get(view.name),
+        )
         shape = plain(row_schema(view).empty_table()).schema
         schema = shape.remove(len(shape) - 1)
 
