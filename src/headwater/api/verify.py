@@ -13,6 +13,7 @@ from headwater.api.catalog import Catalog, SourceDef, ViewDef, rounds_sums
 from headwater.calculus.terms import relations
 from headwater.calculus.types import MapType, RecordType
 from headwater.engine import view_rows
+from headwater.engine.spark.frames import Frames
 from headwater.engine.spark.rounds import Cluster
 from headwater.engine.verify.compare import differences, not_among
 from headwater.engine.verify.exactly import register
@@ -156,7 +157,7 @@ class Verifier:
                 view_rows.repeated(self._rows(working, catalog, name))
             )
         cluster = Cluster(working, self.db.session, self.db.path)
-        return lambda: cluster.frame(self.db.program, view, ours=True)
+        return lambda: Frames(cluster).frame(self.db.program, view, ours=True)
 
 
 def source_view(source: SourceDef) -> View:

@@ -34,6 +34,7 @@ from headwater.engine.nested.documents import (
 from headwater.engine.policy import Policy
 from headwater.engine.rings import spec_of
 from headwater.engine.sample import Sampled
+from headwater.engine.spark.frames import Frames
 from headwater.engine.spark.rounds import Cluster
 from headwater.engine.spark.session import Session, local_frame, telling
 from headwater.engine.working import Working
@@ -252,7 +253,7 @@ class Readable:
         maps = view.maps or read_from(at.program, view)[:1]
         if self.policy.reads_here(r.rows for m in maps for r in working.refs.get(m.name, ())):
             return self._frame(view_rows.repeated(self.table(name, snapshot.number)))
-        return Cluster(working, self.session, self.path).frame(at.program, view)
+        return Frames(Cluster(working, self.session, self.path)).frame(at.program, view)
 
     def _frame(self, table: pa.Table) -> DataFrame:
         session = self.session.user if self.session.same_zone else self.session.spark

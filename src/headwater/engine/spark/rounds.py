@@ -24,28 +24,22 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from headwater.calculus.patterns import Punctuations
 from headwater.engine import policy
 from headwater.engine.change import Change
-from headwater.engine.here import answers
-from headwater.engine.here.answers import answer_steps, components, keep_answers, merge, signed
+from headwater.engine.here.answers import components, keep_answers, merge
 from headwater.engine.here.arrow import ArrowCannot, in_zone
 from headwater.engine.here.scalars.zones import UTC_NAMES
 from headwater.engine.here.statements import Hop, emit, in_arrow, run, segments, start, step
-from headwater.engine.ledgers import LEDGER, ledger_map, scan_ledger
-from headwater.engine.rings import spec_of
-from headwater.engine.slices import Piece, pieces_of, ranges, weighed
+from headwater.engine.ledgers import LEDGER
+from headwater.engine.slices import Piece, pieces_of, weighed
 from headwater.engine.spark import skew
 from headwater.engine.spark.session import Session, in_sql, plain, telling
 from headwater.engine.spark.skew import Routing
-from headwater.engine.view_rows import repeated, row_schema, scan, scan_components
 from headwater.engine.working import Working
 from headwater.interop.arrow_types import arrow_type
-from headwater.interop.spark_text import column_name
 from headwater.plan.program import (
-    Answered,
     Bind,
     Filter,
     Map,
     Nested,
-    Program,
     Statement,
     Step,
     Stored,
@@ -55,7 +49,7 @@ from headwater.plan.program import (
 from headwater.state.arrangement import WHOLE, Arrangement, Share, TooMany
 from headwater.state.files import LocalFiles
 from headwater.state.keys import Ints
-from headwater.state.run import LEAST, MOST, Generation, RunRef, Runs
+from headwater.state.run import Generation, RunRef, Runs
 from headwater.state.store import DATA
 
 BLOBS = "part int, name string, content binary"
@@ -122,7 +116,7 @@ class Cluster:
             pieces = pieces_of(changes[name], self.root, cores, made, self.working, finds)
             if not pieces:
                 continue
-            quick = [s for s in mine if self._quick(s.steps)]
+            quick = [s for s in mine if self.quick(s.steps)]
             if quick:
                 out.append(
                     self._numbers(pieces).mapInArrow(self._emitter(quick, pieces, routing), BLOBS)
@@ -133,7 +127,7 @@ class Cluster:
                     out.append(self._slow(s, pieces, routing))
         return out
 
-    def _quick(self, steps: Iterable[Step]) -> bool:
+    def quick(self, steps: Iterable[Step]) -> bool:
         return all(self._in_arrow(s) for s in steps)
 
     def _in_arrow(self, s: Step) -> bool:
@@ -148,7 +142,7 @@ class Cluster:
     def _numbers(self, pieces: Sequence[Piece]) -> DataFrame:
         return numbers_of(self.session.spark, pieces)
 
-    def _task(self) -> Task:
+    def task(self) -> Task:
         """What a task needs to read maps."""
         w = self.working
         return Task(
@@ -171,7 +165,7 @@ class Cluster:
     def _emitter(
         self, statements: Sequence[Statement], pieces: Sequence[Piece], routing: Routing
     ) -> Any:
-        task = self._task()
+        task = self.task()
 
         def emitting(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             working = task.working()
@@ -185,7 +179,7 @@ class Cluster:
 
     def _slow(self, s: Statement, pieces: Sequence[Piece], routing: Routing) -> DataFrame:
         """A statement with scalars that only Spark can evaluate: hops with Spark SQL between."""
-        task = self._task()
+        task = self.task()
         done: list[Step] = []
         frame: DataFrame | None = None
         todo: list[Step] = []
@@ -204,7 +198,7 @@ class Cluster:
         def finishing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             working = task.working()
             for batch in batches:
-                given = pa.Table.from_batches([batch]).rename_columns(names)
+                given = pa.Table.frombatches_of([batch]).rename_columns(names)
                 yield from blobs(s.target, emit(s, step(rest, given, working, in_arrow)), routing)
 
         self.session.counts.hops += 1
@@ -230,7 +224,7 @@ class Cluster:
                 for piece in given(batches, pieces):
                     for table in piece.read(Path(task.root), working):
                         rows = step(steps, start(s, table), working, in_arrow, piece.share)
-                        yield from _batches(rows, after)
+                        yield from batches_of(rows, after)
 
             return self._numbers(pieces).mapInArrow(reading, from_arrow_schema(after))
 
@@ -239,8 +233,8 @@ class Cluster:
         def going_on(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             working = task.working()
             for batch in batches:
-                given = pa.Table.from_batches([batch]).rename_columns(names)
-                yield from _batches(step(steps, given, working, in_arrow), after)
+                given = pa.Table.frombatches_of([batch]).rename_columns(names)
+                yield from batches_of(step(steps, given, working, in_arrow), after)
 
         return _numbered(frame).mapInArrow(going_on, from_arrow_schema(after))
 
@@ -263,7 +257,7 @@ class Cluster:
         whole = frames[0]
         for frame in frames[1:]:
             whole = whole.union(frame)
-        task = self._task()
+        task = self.task()
         wanted = {s.name for s in strata if s.name in answered}
         sent = whole.repartitionById(routing.parts, "part").mapInArrow(
             _merger(task, strata, wanted, routing), "name string, content binary"
@@ -292,7 +286,7 @@ class Cluster:
         self.working.next_round()
         made: list[str] = []
         pieces = weighed(keys, weights, self.root, self.session.partitions, made)
-        task, known = self._task(), slim_stratum(stratum)
+        task, known = self.task(), slim_stratum(stratum)
 
         def answering(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for piece in given(batches, pieces):
@@ -323,108 +317,6 @@ class Cluster:
             else:
                 tables.append(from_bytes(row["content"]))
         return pa.concat_tables(tables)
-
-    # --- reading ---------------------------------------------------------------------------------------------------
-
-    def frame(self, program: Program, view: View, ours: bool = False) -> DataFrame:
-        """All rows of a view as a DataFrame that reads the state when it is evaluated."""
-        mine = ours or not self.session.same_zone
-        spark = self.session.spark if mine else self.session.user
-        task = self._task()
-        if not isinstance(view.rows, Answered):
-            known_view = slim_view(view)
-            shares = self._ranges(view.maps[0])
-            shape = plain(row_schema(view).empty_table()).schema
-            schema = shape.remove(len(shape) - 1)
-
-            def scanning(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-                working = task.working()
-                for low, high, share in given(batches, shares):
-                    for table in scan(Program(), known_view, working, in_arrow, low, high, share):
-                        yield from _batches(repeated(table), schema)
-
-            return numbers_of(spark, shares).mapInArrow(scanning, from_arrow_schema(schema))
-        live = self._live(spark, view, program.strata[view.rows.stratum])
-        name = ledger_map(view).name
-        return live if name not in self.working.refs else live.union(self._ledger(spark, view))
-
-    def _live(self, spark: SparkSession, view: View, stratum: Stratum) -> DataFrame:
-        """The rows that are answered from groups, but for those that are in the ledger."""
-        task, known, hidden = (
-            self._task(),
-            slim_stratum(stratum),
-            self.working.hidden.get(view.name),
-        )
-        schema = plain(signed(stratum, [])).schema
-        read = stratum.ranked.map if stratum.ranked else stratum.answers or stratum.group
-        groups = sorted({(low, high) for low, high, _ in self._ranges(read)})  # a group is whole
-
-        def answering(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            working = task.working()
-            for low, high in given(batches, groups):
-                for table in scan_components(known, working, low, high, hidden):
-                    yield from _batches(table, schema)
-
-        numbers = numbers_of(spark, groups)
-        if self.session.is_other:
-            return self._answered_in_arrow(numbers, view, stratum, groups)
-        found = in_sql(
-            numbers.mapInArrow(answering, from_arrow_schema(schema)), answer_steps(stratum)
-        )
-        cells = [f"{column_name('row.' + n)} AS {column_name(n)}" for n, _ in stratum.row]
-        if stratum.weight is None:
-            return found.selectExpr(*cells)
-        repeat = "explode(sequence(1, CAST(`row` AS INT))) AS _times"
-        return found.where("`row` > 0").selectExpr(*cells, repeat).drop("_times")
-
-    def _ledger(self, spark: SparkSession, view: View) -> DataFrame:
-        """The final rows of a view."""
-        made = ledger_map(view)
-        self.working.know(spec_of(made))
-        task, shares = self._task(), self._ranges(made)
-        shape = plain(row_schema(view).empty_table()).schema
-        schema = shape.remove(len(shape) - 1)
-
-        def scanning(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            working = task.working()
-            for low, high, share in given(batches, shares):
-                for table in scan_ledger(view, working, low, high, share):
-                    yield from _batches(repeated(table), schema)
-
-        return numbers_of(spark, shares).mapInArrow(scanning, from_arrow_schema(schema))
-
-    def _answered_in_arrow(
-        self,
-        numbers: DataFrame,
-        view: View,
-        stratum: Stratum,
-        groups: Sequence[tuple[int, int]],
-    ) -> DataFrame:
-        """The rows of a view without any expression of Spark, which is another than the database was made with."""
-        if not self._quick(answer_steps(stratum)):
-            self.session.refuse_other(f"answering `{view.name}`")
-        task, known, hidden = (
-            self._task(),
-            slim_stratum(stratum),
-            self.working.hidden.get(view.name),
-        )
-        shape = plain(row_schema(view).empty_table()).schema
-        schema = shape.remove(len(shape) - 1)
-
-        def answering(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            working = task.working()
-            for low, high in given(batches, groups):
-                for table in scan_components(known, working, low, high, hidden):
-                    yield from _batches(repeated(answers.rows(known, table, in_arrow)), schema)
-
-        return numbers.mapInArrow(answering, from_arrow_schema(schema))
-
-    def _ranges(self, m: Map) -> list[tuple[int, int, Share]]:
-        """A map in ranges for all cores, of about as many entries each."""
-        at = self.working.now(m.name)
-        rows = sum(r.rows for r in at.refs)
-        found = ranges(at, max(1, -(-rows // (4 * self.session.cores))))
-        return found or [(LEAST, MOST, WHOLE)]
 
 
 # --- what runs in tasks --------------------------------------------------------------------------------------------
@@ -553,9 +445,9 @@ def given(batches: Iterator[pa.RecordBatch], things: Sequence[T]) -> Iterator[T]
             yield things[i]
 
 
-def _batches(table: pa.Table, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def batches_of(table: pa.Table, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     if table.num_rows:
-        yield from plain(table.select(schema.names)).cast(schema).combine_chunks().to_batches()
+        yield from plain(table.select(schema.names)).cast(schema).combine_chunks().tobatches_of()
 
 
 def _typed(steps: Sequence[Bind | Filter], table: pa.Table) -> pa.Table:
