@@ -41,7 +41,7 @@ ARROWS: dict[str, set[str]] = {
     "copies": {"api"},
     "command": {"copies"},
     "dataflow": {"io"},
-    "streams": set(),  # the semantics of streams stands alone; its way to Spark is below
+    "streams": {"calculus"},  # the semantics of streams stands alone; its way to Spark is below
     "streams.lower": {"streams", "dataflow", "language"},
 }
 OPEN = ("headwater.errors", "headwater.version")

@@ -1,0 +1,1 @@
+"""What streams mean: operators over streams that are cut into slices, as a reference to compare with."""
