@@ -252,7 +252,10 @@ class Writable(Readable):
         refs = {n: refs for n, (_, refs) in commit.base.maps.items()}
         rows = program.relations.rows
         generation = commit.generation()
-        return Working(program.maps, refs, commit.runs, generation, rows=rows, specs=self._specs)
+        specs, zoned = self._specs, commit.zoned
+        return Working(
+            program.maps, refs, commit.runs, generation, rows=rows, specs=specs, zoned=zoned
+        )
 
     def _add(self, commit: StoreCommit, working: Working) -> int:
         """Writes all new entries and adds their runs to a commit. Gives the bytes written."""
