@@ -131,14 +131,14 @@ def applied(writer: StoreWriter, name: str, rows: list[Row]) -> int:
         commit.put(
             name, table([(g, t, x, int(n > 0), s if n > 0 else 0) for g, t, x, n, s in rows])
         )
-    else:
-        commit.merge(name, table(rows))
+    else:  # what adds up is nothing where the count is
+        commit.merge(name, table([(g, t, x, n, n * (x + (t or 0))) for g, t, x, n, _ in rows]))
     return writer.commit(commit).number
 
 
-def entries(at: Arrangement, dead: Over | None = None) -> list[tuple[Any, ...]]:
-    """All entries, or those that are living."""
-    rows = [tuple(r.values())[1:] for t in at.scan(rows=3) for r in t.to_pylist()]
+def entries(at: Arrangement, dead: Over | None = None, some: int = 1000) -> list[tuple[Any, ...]]:
+    """All entries, or those that are living, `some` at a time."""
+    rows = [tuple(r.values())[1:] for t in at.scan(rows=some) for r in t.to_pylist()]
     return rows if dead is None else living(at, rows, dead)
 
 
@@ -158,7 +158,7 @@ def found(at: Arrangement, answer: pa.Table, dead: Over) -> list[tuple[Any, ...]
 def assert_alike(purged: Arrangement, twin: Arrangement, dead: Over) -> None:
     """Everything that is living reads the same."""
     spec = purged.spec
-    assert entries(purged, dead) == entries(twin, dead)
+    assert entries(purged, dead, 3) == entries(twin, dead)
     groups = [g for g in range(5) if g not in dead.groups]
     keys = keys_of(groups)
     if spec.lookup == ("g",):
@@ -216,7 +216,7 @@ STEPS = st.lists(
         st.sampled_from(["", "", "due", "whole"]),
     ),
     min_size=1,
-    max_size=14,
+    max_size=12,
 )
 
 
@@ -236,7 +236,7 @@ def small() -> Iterator[None]:
 Steps = list[tuple[list[Row], int, int | None, str]]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.sampled_from(sorted(SPECS)), st.sampled_from([Over, Counting]), STEPS)
 @example(
     # A key that is deleted, a run between, and one that is all dead below it: the deletion must stay.
@@ -287,9 +287,9 @@ def assert_a_story(name: str, kind: type[Over], steps: Steps) -> None:
             more = dead.groups if group is None else dead.groups | {group}
             dead = kind(dead.bound + further, more)
         writer.dead = {name: dead}
-        writer.compact(whole=True)
-        number = applied(writer, name, [])
-        assert applied(twin, name, []) == number
+        for _ in range(2):  # what was begun before rides first
+            writer.compact(whole=True)
+            assert applied(writer, name, []) == applied(twin, name, [])
         at = store.at().arrangement(name)
         assert_alike(at, other.at().arrangement(name), dead)
         assert entries(at) == entries(at, dead), "nothing that is dead is left"
@@ -358,15 +358,24 @@ def test_a_map_is_rewritten_when_a_quarter_is_dead_and_not_again() -> None:
 
 
 def test_a_run_is_counted_ever_more_seldom() -> None:
-    store, writer = filled("changes", 10, Over())
+    _, writer = filled("changes", 10, Over())
     writer.compact(whole=True)
     applied(writer, "changes", [])
-    looked = []
-    with patch.object(Over, "gone", lambda _, t: looked.append(i) or np.zeros(len(t), np.bool_)):
-        for i in range(100):
-            writer.dead = {"changes": Over(1)}
-            writer.compact()
-            writer.compact()
+    looked = list[int]()
+
+    class Looking(Over):
+        def __init__(self, i: int):
+            super().__init__(1)
+            self.i = i
+
+        def gone(self, entries: pa.Table) -> Bools:
+            looked.append(self.i)
+            return np.zeros(entries.num_rows, np.bool_)
+
+    for i in range(100):
+        writer.dead = {"changes": Looking(i)}
+        writer.compact()
+        writer.compact()
     assert looked == [0, 1, 3, 7, 15, 31, 47, 63, 79, 95]
 
 
@@ -380,6 +389,7 @@ def test_a_predicate_that_is_taken_back_purges_nothing_more() -> None:
         assert set(writer.dead) == {"other"}
         if told is not None:
             writer.dead = {"changes": told}
+            applied(writer, "changes", [])
             writer.compact()
         applied(writer, "changes", [])
         kept = {r[1] for r in entries(store.at().arrangement("changes"))}
@@ -600,7 +610,7 @@ BEFORE, BOUND = 6, Over(4, frozenset({2}))
 
 def purging_work(files: FileSystem) -> None:
     """Purges two maps, and lets a commit of both carry it; then what nobody names goes."""
-    with Store(files, Keep(versions=2)).writer(time_to_live=0) as writer:
+    with Store(files, Keep(versions=1)).writer(time_to_live=0) as writer:
         writer.dead = {n: BOUND for n in ("changes", "latest")}
         writer.compact()
         story(writer, BEFORE)
@@ -622,7 +632,15 @@ def contents(store: Store, number: int, dead: Over | None = None) -> Any:
     return {n: entries(at.arrangement(n), dead) for n in at.version.maps}
 
 
-@pytest.mark.parametrize("kind", [*STOPS, *FAILURES])
+def different(trace: list[str]) -> list[int]:
+    """The steps of some work, but for writes to a file between its first and its last one."""
+    around = [None, *trace, None]
+    return [i for i in range(1, len(trace) + 1) if len({*around[i - 1 : i + 2]}) > 1]
+
+
+@pytest.mark.parametrize(
+    "kind", [pytest.param(k, marks=[pytest.mark.slow] * (k == "full")) for k in STOPS + FAILURES]
+)
 def test_a_commit_that_purges_may_stop_at_any_step(kind: Any) -> None:
     """The version before is there or the one after, whole; those that are kept read as before; and it goes on."""
     with small():
@@ -646,26 +664,26 @@ def test_a_commit_that_purges_may_stop_at_any_step(kind: Any) -> None:
         )
         assert len(done.names(DATA)) < len(base.names(DATA))
         heads, checked = set(), set()
-        for step in range(1, len(done.trace) + 1):
+        for step in different(done.trace):
             broken = base.copy()
             broken.faults = {step: kind}
             with contextlib.suppress(Stopped, OSError):
                 purging_work(broken)
-            for found in (
-                itertools.islice(broken.crashed(), 4) if kind in STOPS else (broken.copy(),)
-            ):
+            crashed = itertools.islice(broken.crashed(), 3)
+            for found in crashed if kind in STOPS else (broken.copy(),):
                 store = Store(found)
                 head = store.head()
                 heads.add(head)
-                for n in store.log.numbers():
+                for n in {*store.log.numbers()[:1], *store.log.numbers()[-2:]}:
                     assert contents(store, n) == (after if n > BEFORE else shown[n])
                 assert not store.check().problems
-                if (like := (step, head)) not in checked and step % 5 == 0:
-                    checked.add(like)
+                if (step, head) not in checked and step % 4 == 0:
+                    checked.add((step, head))
                     found.clock += 7200
                     if head == BEFORE:
                         purging_work(found)
-                        assert contents(Store(found), head + 1, BOUND) == alive[head + 1]
+                        again = Store(found)  # a fence may have come before
+                        assert contents(again, again.head(), BOUND) == alive[BEFORE + 1]
         assert heads == {BEFORE, BEFORE + 1}
 
 
