@@ -380,8 +380,9 @@ def test_a_predicate_that_is_taken_back_purges_nothing_more() -> None:
     """Also what was rewritten while it held is left aside; and runs are counted anew after that."""
     for told in (None, Over(1), Counting(1)):
         store, writer = filled("changes", 3, None if isinstance(told, Counting) else Over())
-        writer.dead = {"changes": Over(2), "other": Over(2)}
-        writer.compact(whole=True)
+        for _ in range(3):  # after that it is not looked at for a while
+            writer.dead = {"changes": Over(2), "other": Over(2)}
+            writer.compact(whole=True)
         writer.spare("changes")
         assert set(writer.dead) == {"other"}
         if told is not None:
@@ -391,6 +392,7 @@ def test_a_predicate_that_is_taken_back_purges_nothing_more() -> None:
         applied(writer, "changes", [])
         refs = store.at().arrangement("changes").refs
         assert [r.version for r in refs] == ([3, 2, 1] if told is None else [3, 2])
+        assert all(r.file.startswith("run-") for r in refs), "none was rewritten"
 
 
 def test_dominated_entries_leave_when_all_runs_are_rewritten_at_once() -> None:
@@ -434,9 +436,9 @@ def test_what_is_kept_does_not_grow_when_the_bound_follows_the_data() -> None:
     for purges, kept in sizes.items():
         store = Store(MemoryFiles(), Keep(versions=2))
         with store.writer() as writer:
-            for window in range(60):
+            for window in range(40):
                 for part in range(2):
-                    rows = [(x % 5, window, 1000 * part + x, 1, 1) for x in range(150)]
+                    rows = [(x % 5, window, 1000 * part + x, 1, 1) for x in range(100)]
                     applied(writer, "ordered", rows)
                     writer.dead = {"ordered": Over(window - 1)} if purges else {}
                     writer.tidy()
@@ -444,8 +446,8 @@ def test_what_is_kept_does_not_grow_when_the_bound_follows_the_data() -> None:
                 writer.collect()
                 kept.append(store.disk().data)
     purged, twin = sizes[True], sizes[False]
-    assert max(purged[40:]) < 1.3 * max(purged[10:30])
-    assert max(purged[40:]) < max(twin) / 5
+    assert max(purged[25:]) < 1.3 * max(purged[8:20])
+    assert max(purged[25:]) < max(twin) / 4
 
 
 @dataclass
@@ -636,7 +638,8 @@ def different(trace: list[str]) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    "kind", [pytest.param(k, marks=[pytest.mark.slow] * (k == "full")) for k in STOPS + FAILURES]
+    "kind",
+    [pytest.param(k, marks=[pytest.mark.slow] * (k in ("tear", "full"))) for k in STOPS + FAILURES],
 )
 def test_a_commit_that_purges_may_stop_at_any_step(kind: Any) -> None:
     """The version before is there or the one after, whole; those that are kept read as before; and it goes on."""
