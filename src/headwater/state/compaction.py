@@ -48,6 +48,8 @@ def due(
     While some are being rewritten only newer ones are looked at, so that small runs do not pile up. Runs that have nothing
     but dead entries go in any case.
     """
+    if not dead:
+        return _by_size(arrangement, busy)
     free = [r for r in arrangement.refs if r not in busy]
     whole = {r for r in free if dead.get(r, 0) >= r.rows}
     gone = sum(dead.get(r, 0) for r in free if r not in whole)

@@ -10,8 +10,8 @@ shown pass over what is dead. Entries that only stand in the shade of others, *d
 map are rewritten at once.
 
 A run whose zones say that all of it is dead is dropped unread; a map is rewritten when a quarter of it is dead. How much
-of a run is dead is said by its zones or counted, and then it is not looked at again for a while that doubles, so that looking
-costs little beside what is written. Only runs that are really full of what is dead are rewritten, and then they are not.
+of a run is dead is said by its zones or counted, and then it is not counted again for a while that doubles, so that looking
+costs little beside what is written. What is rewritten was counted, so that nothing is rewritten for nothing.
 """
 
 from __future__ import annotations
@@ -31,10 +31,12 @@ from headwater.state.zones import Zoned, Zones
 
 FEW = 256
 """Entries of a map below which it is left to ordinary compaction: what is dead in it costs nobody anything."""
-PATIENCE, ZONE_PATIENCE = 16, 4
-"""How many times what is dead may change before a run is looked at again: to count, and at its zones alone."""
-LOOKED_AT = 1 << 18
-"""Entries of a run that may be counted for each such time: a larger run is looked at more seldom."""
+EVERY = 4
+"""At which of the times that compactions are looked for a map is asked for what is dead; maps take turns."""
+PATIENCE = 4
+"""After how many of its turns with more that is dead a run is counted again, at most."""
+LOOKED_AT = 1 << 20
+"""Entries of a run that may be counted for each turn: a larger run is counted more seldom."""
 
 
 class Dead:
@@ -72,7 +74,7 @@ class Dead:
 
 @dataclass(frozen=True)
 class _Looked:
-    """How many entries of a run were dead when it was looked at last, and for how many changes that is taken."""
+    """How many entries of a run were dead when it was looked at last, and for how many turns that is taken."""
 
     dead: Dead
     count: int
@@ -90,6 +92,7 @@ class Purging:
         """Maps whose predicates were taken back, and a token of the last time."""
         self._looked: dict[str, tuple[object, dict[RunRef, _Looked]]] = {}
         """What was found of runs when they were looked at, with the token of that time."""
+        self._turns: dict[str, int] = {}
 
     def tell(self, dead: Mapping[str, Dead]) -> None:
         """What is dead from now on, by map, which must be so at a version that is committed."""
@@ -111,9 +114,12 @@ class Purging:
     def counts(
         self, arrangement: Arrangement, dead: Dead | None, spared: object, at_once: bool = False
     ) -> dict[RunRef, int]:
-        """How many entries of each run are dead, as far as is known; `at_once`: for sure, and in the smallest map."""
+        """How many entries of each run are dead, as far as is known, or nothing: it is not the map's turn.
+
+        `at_once`: for sure, out of turn, and in the smallest map.
+        """
         name = arrangement.spec.name
-        if dead is None or (not at_once and sum(r.rows for r in arrangement.refs) < FEW):
+        if dead is None or not (at_once or self._has_turn(arrangement)):
             return {}
         since, before = self._looked.get(name, (None, {}))
         if since is not spared:
@@ -129,6 +135,11 @@ class Purging:
         self._looked[name] = spared, looked
         return {ref: seen.count for ref, seen in looked.items()}
 
+    def _has_turn(self, arrangement: Arrangement) -> bool:
+        name = arrangement.spec.name
+        turn = self._turns[name] = self._turns.get(name, len(self._turns) - 1) + 1
+        return turn % EVERY == 0 and sum(r.rows for r in arrangement.refs) >= FEW
+
     def _look(
         self, arrangement: Arrangement, ref: RunRef, dead: Dead, seen: _Looked | None
     ) -> _Looked:
@@ -136,8 +147,7 @@ class Purging:
         if known and dead.all(known):
             return _Looked(dead, ref.rows)
         if known and dead.none(known):
-            wait = min(wait, ZONE_PATIENCE)
-            return _Looked(dead, 0, wait, wait)
+            return _Looked(dead, 0)
         count = 0
         for table in arrangement.open(ref).tables():
             count += int(np.count_nonzero(dead.gone(table.select(arrangement.spec.keys))))
@@ -155,7 +165,7 @@ def zones_of(arrangement: Arrangement, ref: RunRef) -> Zones:
 def check_zones(arrangement: Arrangement, ref: RunRef) -> None:
     """Reads a run and compares it with its zones."""
     names = list(zones_of(arrangement, ref))
-    found = [zones.noted(t, names) for t in arrangement.open(ref).tables()]
+    found = [zones.noted(s.batch, names) for s in arrangement.open(ref).segments]
     if zones.together(found) != ref.zone:
         raise _damaged(arrangement, ref, "is not that of its entries")
 

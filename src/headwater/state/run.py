@@ -487,7 +487,7 @@ class Writer:
                     rows += table.num_rows
                     spent += _spent(spec, table)
                     if zoned:
-                        zone.append(zones.noted(table, zoned))
+                        zone.append(zones.noted(batch, zoned))
                     yield from sink.taken()
             yield from sink.taken()
             at = self.name, size, sink.size, rows, low, high, spent, sink.checksum, *generation

@@ -30,6 +30,41 @@ Zoned = Mapping[str, Sequence[str]]
 LONGEST = 64
 """Characters of a text that is a place; a column with a longer one at an end has no zone."""
 _EXACT = decimal.Context(prec=100)
+_TIMES = {
+    t.id
+    for t in (
+        pa.date32(),
+        pa.date64(),
+        pa.time32("s"),
+        pa.time64("us"),
+        pa.timestamp("us"),
+        pa.duration("us"),
+    )
+}
+_NUMBERS = {
+    t.id
+    for t in (
+        pa.int8(),
+        pa.int16(),
+        pa.int32(),
+        pa.int64(),
+        pa.uint8(),
+        pa.uint16(),
+        pa.uint32(),
+        pa.uint64(),
+    )
+}
+_OTHERS = {
+    t.id
+    for t in (
+        pa.bool_(),
+        pa.float32(),
+        pa.float64(),
+        pa.decimal128(1),
+        pa.decimal256(1),
+        pa.large_string(),
+    )
+}
 
 
 @dataclass(frozen=True)
@@ -55,11 +90,11 @@ Zones = Mapping[str, Zone]
 """What is known of the columns of a run; one that is not named may have any value."""
 
 
-def noted(table: pa.Table, columns: Iterable[str]) -> tuple[Noted, ...]:
-    """The zones of some columns of a table, as a record has them; a column that cannot have one is left out."""
+def noted(entries: pa.RecordBatch, columns: Iterable[str]) -> tuple[Noted, ...]:
+    """The zones of some columns, as a record has them; a column that cannot have one is left out."""
     found = list[Noted]()
     for name in columns:
-        array = table.column(name).combine_chunks()
+        array = entries.column(name)
         if not orderable(array.type):
             continue
         ends = _ends(array)
@@ -71,7 +106,7 @@ def noted(table: pa.Table, columns: Iterable[str]) -> tuple[Noted, ...]:
 
 
 def together(many: Sequence[tuple[Noted, ...]]) -> tuple[Noted, ...]:
-    """The zones of tables that are put together; a column that one of them says nothing of has none."""
+    """The zones of entries that are put together; a column that some of them say nothing of has none."""
     if len(many) == 1:
         return many[0]
     out = []
@@ -115,15 +150,7 @@ def of_data(data: Any) -> tuple[Noted, ...]:
 
 def orderable(t: pa.DataType) -> bool:
     """Whether a column, as it is stored, can have a zone."""
-    tests = (
-        pa.types.is_integer,
-        pa.types.is_temporal,
-        pa.types.is_boolean,
-        pa.types.is_floating,
-        pa.types.is_decimal,
-        pa.types.is_large_string,
-    )
-    return any(test(t) for test in tests)
+    return t.id in _NUMBERS or t.id in _TIMES or t.id in _OTHERS
 
 
 def value(place: Place, t: pa.DataType) -> pa.Scalar:
@@ -150,11 +177,12 @@ def _ends(array: pa.Array) -> tuple[Any, Any] | None:
         both = pc.min_max(array)
         low, high = (int(_EXACT.scaleb(both[n].as_py(), t.scale)) for n in ("min", "max"))
         return low, high
-    (flat,) = parts(array)  # floats and booleans are numbers there
-    if pa.types.is_temporal(t):
-        flat = flat.view(pa.int64() if t.bit_width == 64 else pa.int32())
-    if flat.null_count or pa.types.is_large_string(t):
-        both = pc.min_max(flat)
+    if t.id in _TIMES:
+        array = array.view(pa.int64() if t.bit_width == 64 else pa.int32())
+    elif t.id not in _NUMBERS:
+        (array,) = parts(array)  # floats and booleans are numbers there
+    if array.null_count or pa.types.is_large_string(t):
+        both = pc.min_max(array)
         return both["min"].as_py(), both["max"].as_py()
-    numbers = flat.to_numpy()  # half the time of `min_max` for the few rows that most runs have
+    numbers = array.to_numpy()  # half the time of `min_max` for the few rows that most runs have
     return int(numbers.min()), int(numbers.max())
