@@ -299,7 +299,7 @@ def assert_a_story(name: str, kind: type[Over], steps: Steps) -> None:
 
 
 def filled(
-    name: str, windows: int, dead: Dead | None, rows: int = 100
+    name: str, windows: int, dead: Dead | None, rows: int = 400
 ) -> tuple[Store, StoreWriter]:
     """A window of entries an increment; nothing is rewritten."""
     store = Store(MemoryFiles(), Keep(versions=1))
@@ -351,7 +351,7 @@ def test_a_map_is_rewritten_when_a_quarter_is_dead_and_not_again() -> None:
         now = store.at().arrangement("changes").refs
         if now != refs:
             rewritten.append((bound, now[0].rows))
-    assert rewritten == [(5, 1500), (9, 1100)]
+    assert rewritten == [(5, 6000), (9, 4400)]
 
 
 def test_a_run_is_counted_ever_more_seldom() -> None:
@@ -395,7 +395,7 @@ def test_a_predicate_that_is_taken_back_purges_nothing_more() -> None:
 
 
 def test_dominated_entries_leave_when_all_runs_are_rewritten_at_once() -> None:
-    store, writer = filled("ordered", 6, Shaded())
+    store, writer = filled("ordered", 6, Shaded(), rows=100)
     at = store.at().arrangement("ordered")
     with patch.object(Shaded, "dominated", side_effect=AssertionError("runs are left")):
         compaction.compact(at, at.refs[:4], Writer(store.files, "x"), Shaded())
@@ -424,14 +424,18 @@ def test_a_pinned_map_is_left_alone() -> None:
     writer.compact(whole=True)
     applied(writer, "changes", [])
     assert not entries(store.at().arrangement("changes"))
-    assert len(entries(store.at().arrangement("queue"))) == 200
+    assert len(entries(store.at().arrangement("queue"))) == 800
     writer.collect()
     assert not store.check().problems
 
 
-def test_what_is_kept_does_not_grow_when_the_bound_follows_the_data() -> None:
+def test_what_is_kept_does_not_grow_when_the_bound_follows_the_data(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Bytes on disk after collection, by `tidy` alone; the twin's grow with the windows."""
     sizes: dict[bool, list[int]] = {True: [], False: []}
+    monkeypatch.setattr(purging, "FEW", 100)
+    monkeypatch.setattr(compaction, "FEW", 100)
     for purges, kept in sizes.items():
         store = Store(MemoryFiles(), Keep(versions=2))
         with store.writer() as writer:
@@ -462,7 +466,7 @@ class Seen:
 
 
 def test_a_watch_sees_the_dead_entries_that_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    store, writer = filled("ordered", 4, Over())
+    store, writer = filled("ordered", 4, Over(), rows=100)
     at, keys = store.at().arrangement("ordered"), keys_of([1])
     seen = Seen(Over(2))
     monkeypatch.setattr(Seen, "found", {})

@@ -29,8 +29,8 @@ from headwater.state.keys import Bools
 from headwater.state.run import NO_ZONES, RunRef
 from headwater.state.zones import Zoned, Zones
 
-FEW = 256
-"""Entries of a map below which it is left to ordinary compaction: what is dead in it costs nobody anything."""
+FEW = 1024
+"""Dead entries of a map for which it is not rewritten: they cost less than that, and go with ordinary compaction."""
 EVERY = 4
 """At which of the times that compactions are looked for a map is asked for what is dead; maps take turns."""
 PATIENCE = 4
