@@ -270,6 +270,8 @@ class Declaring(Applying):
         catalog = Catalog(known.catalog.sources, {**known.catalog.views, name: made})
         with self._commit(f"view {name}", (catalog, program)) as commit:
             commit.set(*facts_of(made))
+            if lacking:  # what is filled again must stay until somebody has read it
+                self._spare(lacking)
             for n in lacking:
                 commit.drop(n)
             for n, m in program.maps.items():

@@ -21,6 +21,7 @@ from headwater.api.over import CLOSED, MARKS, TOLD, Over, closed_of, held_by, pr
 from headwater.calculus.patterns import Punctuation, Punctuations
 from headwater.engine.change import Change
 from headwater.engine.closing import Region, region, told_now
+from headwater.engine.dead import Promised
 from headwater.engine.here.answers import consolidated
 from headwater.engine.late import ASIDE, Divided, broken, divided, set_aside, values_of
 from headwater.engine.ledgers import LEDGER, scan_ledger, write_down
@@ -32,12 +33,13 @@ from headwater.plan.bounds import Bounds, read_whole
 from headwater.plan.closing import Closing
 from headwater.plan.program import WEIGHT, Program, View
 from headwater.plan.promises import Promises
+from headwater.state.purging import Dead
 from headwater.state.run import column
 from headwater.state.store import Commit as StoreCommit
 
 
 @dataclass(frozen=True)
-class Promised:
+class Known:
     """The promises of a program when some of its sources is closed."""
 
     program: Program
@@ -48,9 +50,15 @@ class Promised:
 class Punctuating(Feeding):
     """The part of a database that knows what is over."""
 
-    _promises_known: list[Promised]
+    _promises_known: list[Known]
     _regions: dict[str, tuple[Promises[Punctuations], Region]]
     _tied_known: Closing | None = None
+    _dead_known: tuple[Program, Mapping[str, Punctuations], Mapping[str, Dead]] | None = None
+
+    def _is_over(self, over: Over) -> None:
+        """What a commit left over is what is over at the version that the handle is at now; what is dead then may go."""
+        self._over_known = self.version, over
+        self._tell_dead()
 
     # --- promises ----------------------------------------------------------------------------------------------------
 
@@ -62,7 +70,7 @@ class Punctuating(Feeding):
         promises = promises_of(self._tied(), self.catalog, closed)
         self._promises_known = [
             *self._promises_known[-1:],
-            Promised(self.program, closed, promises),
+            Known(self.program, closed, promises),
         ]
         return promises
 
@@ -71,6 +79,17 @@ class Punctuating(Feeding):
         if self._tied_known is None or self._tied_known.program is not self.program:
             self._tied_known = Closing(self.program, self.session.zone)
         return self._tied_known
+
+    def _tell_dead(self) -> None:
+        """Tells the store what nobody will read again, if that is more than it knows; entries go when it rewrites runs."""
+        writer, over, known = self._writer, self.over, self._dead_known
+        if writer is None or not (over.closed or over.told):
+            return
+        if known is None or known[0] is not self.program or known[1] != over.closed:
+            made: dict[str, Dead] = {n: Promised(p) for n, p in self.dead().items()}
+            known = self._dead_known = self.program, over.closed, made
+        if writer.dead is not known[2]:
+            writer.dead = known[2]
 
     def dead(self, closed: Mapping[str, Punctuations] | None = None) -> dict[str, Punctuations]:
         """The entries of maps that nobody will read again; maps that have none are left out."""
@@ -208,6 +227,12 @@ class Punctuating(Feeding):
             )
         self._write_down(commit, working, view, new)
         commit.set(f"{TOLD}{view.name}", moved.after.to_data())
+
+    def _spare(self, maps: set[str]) -> None:
+        """Nothing of some maps goes until the next commit says what is dead."""
+        assert self._writer is not None
+        self._writer.spare(*maps)
+        self._dead_known = None
 
     def _lacking(self, program: Program, name: str) -> set[str]:
         """The maps that a new view reads whole, and of which some entries may be gone; they are to be filled again."""

@@ -143,10 +143,6 @@ class Writable(Finals):
             self._over_known = known
         return known[1]
 
-    def _is_over(self, over: Over) -> None:
-        """What a commit left over is what is over at the version that the handle is at now."""
-        self._over_known = self.version, over
-
     # --- the right to write -----------------------------------------------------------------------------------------
 
     def _writing(self, stale: bool = False, other_spark: bool = False) -> StoreWriter:
@@ -270,7 +266,10 @@ class Writable(Finals):
         refs = {n: refs for n, (_, refs) in commit.base.maps.items()}
         rows = program.relations.rows
         generation = commit.generation()
-        made = Working(program.maps, refs, commit.runs, generation, rows=rows, specs=self._specs)
+        specs, zoned = self._specs, commit.zoned
+        made = Working(
+            program.maps, refs, commit.runs, generation, rows=rows, specs=specs, zoned=zoned
+        )
         made.hidden = hidden_at(self.over, self.catalog)
         return made
 

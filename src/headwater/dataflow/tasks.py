@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -339,7 +339,7 @@ def _made(
         new = at.put(table) if spec.kind == "latest" else at.merge(table, blind=True)[0]
         writer.add(spec, [new], plan.generation)
     for name, ref in writer.close():
-        yield _result("run", name, json.dumps(asdict(ref)).encode())
+        yield _result("run", name, json.dumps(ref.data()).encode())
     for output, table in made.outputs.items():
         if table.num_rows:
             yield _result("file", output, write_file(Path(plan.root), consolidated(table)).encode())
@@ -395,7 +395,7 @@ def _gathered(rows: Sequence[Mapping[str, Any]]) -> Result:
     for r in rows:
         name = r["name"]
         if r["kind"] == "run":
-            out.runs.setdefault(name, []).append(RunRef(**json.loads(r["content"])))
+            out.runs.setdefault(name, []).append(RunRef.of_data(json.loads(r["content"])))
         elif r["kind"] == "file":
             out.files.setdefault(name, []).append(r["content"].decode())
         elif r["kind"] == "point":

@@ -23,6 +23,7 @@ from headwater.state.files import FileSystem
 from headwater.state.run import (
     LEAST,
     MOST,
+    NO_ZONES,
     Generation,
     MapSpec,
     Run,
@@ -33,6 +34,7 @@ from headwater.state.run import (
     hashes,
 )
 from headwater.state.store import DATA
+from headwater.state.zones import Zoned
 
 T = TypeVar("T")
 
@@ -86,10 +88,14 @@ class Working:
         added: Mapping[str, Sequence[RunRef]] | None = None,
         rows: Mapping[str, RecordType] | None = None,
         specs: dict[str, MapSpec] | None = None,
+        zoned: Zoned = NO_ZONES,
     ):
-        """`specs` are those that are known already: a map's name says all that its spec does."""
+        """`specs` are those that are known already: a map's name says all that its spec does.
+
+        New runs say zones of the columns that `zoned` names.
+        """
         self.maps, self.refs, self.runs = maps, refs, Overlay(runs)
-        self.generation = generation
+        self.generation, self.zoned = generation, zoned
         self.rows = rows or {}
         self.on_spark = False
         self.stored: dict[str, list[RunRef]] = {}
@@ -181,7 +187,7 @@ class Working:
 
     def store_memory(self, files: FileSystem) -> None:
         """Writes what is in memory, so that tasks can read it too."""
-        writer = Writer(files, "run", DATA)
+        writer = Writer(files, "run", DATA, self.zoned)
         in_memory = self.entries
         self.entries = {}
         for name, tables in in_memory.items():
@@ -213,7 +219,7 @@ class Working:
         """
         self.next_round()
         generation = self.generation
-        writer = Writer(files, "run", DATA)
+        writer = Writer(files, "run", DATA, self.zoned)
         for name, tables in self.entries.items():
             spec = self.spec(name)
             merged = tables[0] if len(tables) == 1 else _together(spec, tables)

@@ -9,10 +9,10 @@ the hash space, so that any number of tasks can share a map, and on tables: ther
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -71,7 +71,9 @@ class Touched:
 
 
 class Arrangement:
-    """A map at a version; `runs` are newest first."""
+    """A map at a version; `runs` are newest first. Tests may set a `watch`, which sees the entries that are read, and how."""
+
+    watch: ClassVar[Callable[[Arrangement, pa.Table, str], None] | None] = None
 
     def __init__(self, spec: MapSpec, refs: Sequence[RunRef], runs: Runs):
         self.spec, self.runs = spec, runs
@@ -96,6 +98,12 @@ class Arrangement:
             )
         return run
 
+    def watched(self, found: pa.Table, how: str) -> pa.Table:
+        """What was read, once a watch has seen it."""
+        if Arrangement.watch is not None:
+            Arrangement.watch(self, found, how)
+        return found
+
     # --- reading --------------------------------------------------------------------------------------
 
     def lookup(
@@ -117,7 +125,9 @@ class Arrangement:
         wanted = all_parts(
             [canonical(column(keys, n)).cast(spec.schema.field(n).type) for n in names]
         )
-        return self._found(hashes(keys), names, wanted, linear, share, most)
+        return self.watched(
+            self._found(hashes(keys), names, wanted, linear, share, most), "look-up"
+        )
 
     def _found(
         self,
@@ -255,11 +265,11 @@ class Arrangement:
         A `share` of them has those that a hash of the whole key says, so that a single hash can be divided.
         """
         for a, b in self.pieces(low, high, rows):
-            table = self.collected(self.refs, a, b, share)
+            table = self.together(self.refs, a, b, share)
             kept = np.asarray(column(table, self.spec.count)) != 0
             table = table if kept.all() else table.filter(pa.array(kept))
             if table.num_rows:
-                yield table
+                yield self.watched(table, "scan")
 
     def pieces(
         self, low: int = LEAST, high: int = MOST, rows: int = 1_000_000
@@ -291,6 +301,12 @@ class Arrangement:
         self, refs: Sequence[RunRef], low: int, high: int, share: Share = WHOLE
     ) -> pa.Table:
         """What some runs say together about a range of hashes, zero entries included."""
+        return self.watched(self.together(refs, low, high, share), "runs")
+
+    def together(
+        self, refs: Sequence[RunRef], low: int, high: int, share: Share = WHOLE
+    ) -> pa.Table:
+        """The same for those who write it anew, which is no reading."""
         tables = [
             t if share == WHOLE else t.filter(pa.array(_in_share(self.spec, t, share)))
             for ref in sorted(refs, key=lambda r: (-r.version, -r.round))
@@ -340,6 +356,7 @@ class Arrangement:
             assert spec.kind == "change", "a value map is merged with its old values"
             return entries, None
         found = self._found(hashes(entries), spec.keys, key_parts(spec, entries))
+        self.watched(found, "merge")
         at = np.asarray(column(found, INDEX))
         old, new = {}, {}
         for name in spec.rings:

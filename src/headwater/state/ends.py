@@ -68,7 +68,7 @@ def _nearest(arrangement: Arrangement, keys: pa.Table, k: int, backwards: bool) 
         reach = max(2 * reach, FURTHER)
     whole = pa.concat_tables(done) if done else arrangement.lookup(keys.slice(0, 0))
     order = np.argsort(np.asarray(column(whole, INDEX)), kind="stable")
-    return whole.take(pa.array(order))
+    return arrangement.watched(whole.take(pa.array(order)), "ends")
 
 
 def _part(

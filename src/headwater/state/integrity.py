@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from headwater.errors import DamagedState
 from headwater.state import lease
@@ -15,6 +16,7 @@ from headwater.state.arrangement import Arrangement
 from headwater.state.directory import MARKER, STAGING, is_passing
 from headwater.state.files import FileSystem, is_temporary
 from headwater.state.log import FLOORS, FOLDER, Log, Version
+from headwater.state.purging import check_zones
 from headwater.state.run import RunRef, Runs, is_data_file
 
 
@@ -68,6 +70,10 @@ def check(files: FileSystem, data: str) -> Report:
                 named = name, spec.written_as, ref
                 if named not in fit:
                     fit[named] = seen[ref] or _damage(Arrangement(spec, [ref], runs).open, ref)
+                    if ref.zone and fit[named] is None:
+                        fit[named] = _damage(
+                            partial(check_zones, Arrangement(spec, [ref], runs)), ref
+                        )
                 whole = whole and fit[named] is None
         if whole:
             report.whole = number

@@ -119,7 +119,7 @@ def _seal_of(name: str, spec: MapSpec | None, runs: Any) -> int:
     """The part of a seal that a map is, or some of its runs."""
     seal = 0 if spec is None else _digest("map", name, spec.described())
     for r in runs:
-        seal ^= _hashed(f"run {name} {' '.join(map(str, vars(r).values()))}")
+        seal ^= _hashed(f"run {name} {' '.join(map(str, r.data().values()))}")
     return seal
 
 
@@ -339,7 +339,7 @@ class Log:
         if new.number % CHECKPOINT == 1:
             record["checkpoint"] = {
                 "maps": {
-                    n: [_spec_json(s), [vars(r) for r in rs]] for n, (s, rs) in new.maps.items()
+                    n: [_spec_json(s), [r.data() for r in rs]] for n, (s, rs) in new.maps.items()
                 },
                 "facts": new.facts,
             }
@@ -425,8 +425,8 @@ def _ref(data: dict[str, Any]) -> RunRef:
     given = dict(data)
     if "generation" in given:
         given["version"], given["round"] = divmod(given.pop("generation"), _OLD_STEPS)
-    ref = RunRef(**given)
-    numbers = [v for n, v in vars(ref).items() if n != "file"]
+    ref = RunRef.of_data(given)
+    numbers = [v for n, v in vars(ref).items() if n not in ("file", "zone")]
     if not is_data_file(ref.file):
         raise ValueError(f"{ref.file!r} is no name of a data file")
     if not all(type(v) is int for v in numbers) or not 0 <= ref.round < ROUNDS:
@@ -442,8 +442,8 @@ def _change_json(change: Change) -> dict[str, Any]:
     return {
         "created": {n: _spec_json(s) for n, s in change.created.items()},
         "dropped": sorted(change.dropped),
-        "added": {n: [vars(r) for r in rs] for n, rs in change.added.items()},
-        "removed": {n: [vars(r) for r in rs] for n, rs in change.removed.items()},
+        "added": {n: [r.data() for r in rs] for n, rs in change.added.items()},
+        "removed": {n: [r.data() for r in rs] for n, rs in change.removed.items()},
         "facts": change.facts,
     }
 

@@ -68,7 +68,7 @@ def from_position(
         parts = [_marked(p, side) for p, side in zip(parts, sides, strict=True)]
     whole = pa.concat_tables(parts)
     order = np.argsort(np.asarray(column(whole, INDEX)), kind="stable")
-    return whole.take(pa.array(order))
+    return arrangement.watched(whole.take(pa.array(order)), "range")
 
 
 def _marked(table: pa.Table, side: int) -> pa.Table:

@@ -20,7 +20,7 @@ import json
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Set
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from itertools import chain, pairwise
 from typing import Any
@@ -29,9 +29,11 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.errors import DamagedState
+from headwater.state import zones
 from headwater.state.files import NO_FILE, FileSystem, fresh_name
 from headwater.state.keys import Ints, all_parts, canonical, parts, stored
 from headwater.state.search import Hashes
+from headwater.state.zones import Noted, Zoned
 
 SEGMENT = 4_000_000
 """Rows of a segment at most: what a compaction holds in memory at a time."""
@@ -50,6 +52,7 @@ RECENT = 64
 """How many files that the newest version does not name stay open for whoever reads them next."""
 ABOUT = b"headwater"
 """The key in the metadata of a run's schema under which it says which map and version it is of."""
+NO_ZONES: Zoned = {}
 
 
 @dataclass(frozen=True)
@@ -160,7 +163,8 @@ def is_data_file(name: str) -> bool:
 class RunRef:
     """Where a run is and what it must look like: file, bytes, rows, range of hashes, checksum, generation.
 
-    `spent` are the entries that only cancel older ones: deletions of a change map, gone keys of another.
+    `spent` are the entries that only cancel older ones: deletions of a change map, gone keys of another. `zone` is what
+    is known of the values of some key columns (`state/zones`); where a run is does not depend on it.
     """
 
     file: str
@@ -173,11 +177,21 @@ class RunRef:
     checksum: int
     version: int
     round: int = 0
+    zone: tuple[Noted, ...] = field(default=(), compare=False)
 
     @property
     def generation(self) -> Generation:
         """How new it is."""
         return self.version, self.round
+
+    def data(self) -> dict[str, Any]:
+        """The reference as plain data; one without zones is as it was before there were any."""
+        return {n: v for n, v in vars(self).items() if n != "zone" or v}
+
+    @staticmethod
+    def of_data(data: dict[str, Any]) -> RunRef:
+        """The reference that plain data say."""
+        return RunRef(**{**data, "zone": zones.of_data(data["zone"])} if "zone" in data else data)
 
 
 @dataclass(frozen=True)
@@ -378,14 +392,14 @@ def prepared(spec: MapSpec, table: pa.Table) -> pa.Table:
     """A table of entries with the stored columns, in canonical form; what a latest map holds is kept as it is."""
     held = set(spec.rings) if spec.kind == "latest" else set()
     arrays = []
-    for field in spec.schema:
-        column = table.column(field.name).combine_chunks()
+    for wanted in spec.schema:
+        column = table.column(wanted.name).combine_chunks()
         if isinstance(column, pa.ChunkedArray):
             column = (
                 pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
             )
-        made = canonical(column, compared=field.name not in held)
-        arrays.append(made if made.type == field.type else made.cast(field.type))
+        made = canonical(column, compared=wanted.name not in held)
+        arrays.append(made if made.type == wanted.type else made.cast(wanted.type))
     return pa.Table.from_arrays(arrays, schema=spec.schema)
 
 
@@ -431,10 +445,10 @@ def key_parts(spec: MapSpec, table: pa.Table) -> list[pa.Array]:
 
 
 class Writer:
-    """Writes runs of any number of maps into one new data file, a segment at a time."""
+    """Writes runs of any number of maps into one new data file, a segment at a time; `zoned`: the columns they say zones of."""
 
-    def __init__(self, files: FileSystem, stem: str, folder: str = "data"):
-        self.files, self.folder = files, folder
+    def __init__(self, files: FileSystem, stem: str, folder: str = "data", zoned: Zoned = NO_ZONES):
+        self.files, self.folder, self.zoned = files, folder, zoned
         self.name = fresh_name(stem, ".arrow")
         self._runs: list[tuple[MapSpec, Iterator[pa.Table], Generation]] = []
         self._refs: list[tuple[str, RunRef]] = []
@@ -461,6 +475,7 @@ class Writer:
             size += padding
             sink = _Sink()
             rows, spent, low, high = 0, 0, MOST, LEAST
+            zoned, zone = self.zoned.get(spec.name, ()), list[tuple[Noted, ...]]()
             about = json.dumps({"map": spec.written_as, "generation": generation})
             schema = spec.schema.with_metadata({ABOUT: about})
             with pa.ipc.new_file(pa.PythonFile(sink, "w"), schema) as out:
@@ -471,11 +486,12 @@ class Writer:
                     low, high = min(low, int(h[0])), max(high, int(h[-1]))
                     rows += table.num_rows
                     spent += _spent(spec, table)
+                    if zoned:
+                        zone.append(zones.noted(batch, zoned))
                     yield from sink.taken()
             yield from sink.taken()
-            ref = RunRef(
-                self.name, size, sink.size, rows, low, high, spent, sink.checksum, *generation
-            )
+            at = self.name, size, sink.size, rows, low, high, spent, sink.checksum, *generation
+            ref = RunRef(*at, zones.together(zone) if zone else ())
             self._refs.append((spec.name, ref))
             size += sink.size
 

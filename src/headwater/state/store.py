@@ -23,7 +23,7 @@ import json
 import logging
 import os
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -38,10 +38,12 @@ from headwater.state.compaction import Predicate
 from headwater.state.files import FileSystem
 from headwater.state.integrity import Disk, Report
 from headwater.state.log import Change, Log, Unclear, Version
-from headwater.state.run import Generation, MapSpec, RunRef, Runs, Writer
+from headwater.state.purging import Dead, Purging
+from headwater.state.run import NO_ZONES, Generation, MapSpec, RunRef, Runs, Writer
 from headwater.state.snapshot import DATA as DATA
 from headwater.state.snapshot import Snapshot as Snapshot
 from headwater.state.snapshot import VersionRuns
+from headwater.state.zones import Zoned
 
 LOG = logging.getLogger("headwater")
 KEEP = Keep()
@@ -104,8 +106,9 @@ class Store:
 class Commit:
     """Changes that become the next version together, or not at all."""
 
-    def __init__(self, store: Store, base: Version):
-        self.store, self.base, self.change = store, base, Change()
+    def __init__(self, store: Store, base: Version, zoned: Zoned = NO_ZONES):
+        """New runs say zones of the columns that `zoned` names."""
+        self.store, self.base, self.change, self.zoned = store, base, Change(), zoned
         self.runs = VersionRuns(store.runs, store.log, base.number)
 
     def create(self, spec: MapSpec) -> None:
@@ -213,7 +216,7 @@ class Commit:
         self._write(arrangement.spec, arrangement.put(entries))
 
     def _write(self, spec: MapSpec, entries: pa.Table) -> None:
-        writer = Writer(self.store.files, "run", DATA)
+        writer = Writer(self.store.files, "run", DATA, self.zoned)
         writer.add(spec, [entries], self.generation())
         self.add(spec.name, [ref for _, ref in writer.close()])
 
@@ -230,18 +233,29 @@ class Commit:
                 hint="purge in a commit of its own: it reads the map before the commit",
             )
         arrangement = self.arrangement(name)
-        writer = Writer(self.store.files, "purge", DATA)
+        writer = Writer(self.store.files, "purge", DATA, self.zoned)
         compaction.purge(arrangement, gone, writer)
         self.replace(name, arrangement.refs, [ref for _, ref in writer.close()])
 
 
 @dataclass(frozen=True, eq=False)
 class Compacted:
-    """Runs of a map and the one that says the same."""
+    """Runs of a map and the one that says the same, but for what is dead; `spared` is the token from before."""
 
     name: str
     old: tuple[RunRef, ...]
     new: tuple[RunRef, ...]
+    spared: object = None
+
+
+@dataclass(frozen=True, eq=False)
+class Due:
+    """Runs of a map that are to become one, what is dead in it, and the token of when it was spared."""
+
+    arrangement: Arrangement
+    refs: list[RunRef]
+    dead: Dead | None
+    spared: object
 
 
 class StoreWriter:
@@ -267,6 +281,20 @@ class StoreWriter:
         self._workers: list[threading.Thread] = []
         self._damage: DamagedState | None = None
         self._warnings: list[str] = []
+        self._purging = Purging()
+
+    @property
+    def dead(self) -> Mapping[str, Dead]:
+        """What is dead, by map, at a version that is committed; it grows, and `spare` takes it back."""
+        return self._purging.dead
+
+    @dead.setter
+    def dead(self, dead: Mapping[str, Dead]) -> None:
+        self._purging.tell(dead)
+
+    def spare(self, *names: str) -> None:
+        """Nothing of these maps is dead any more: what is still there stays, also where it was just rewritten without."""
+        self._purging.spare(names)
 
     def head(self) -> Version:
         """The newest version. Only this writer makes another, so it is read when that is in doubt and no more."""
@@ -287,7 +315,7 @@ class StoreWriter:
 
     def begin(self) -> Commit:
         """A commit on top of the newest version."""
-        return Commit(self.store, self.head())
+        return Commit(self.store, self.head(), self._purging.zoned)
 
     def commit(self, commit: Commit, note: dict[str, Any] | None = None) -> Version:
         """Makes the next version; `LeaseLost` if another writer came first, and nothing has happened.
@@ -348,7 +376,7 @@ class StoreWriter:
         rode = []
         for c in list(self._done):
             _, refs = commit.base.maps.get(c.name, (None, ()))
-            if not set(c.old) <= set(refs):
+            if not set(c.old) <= set(refs) or c.spared is not self._purging.spared.get(c.name):
                 self._forget([c])
             elif c.name not in commit.change.dropped | commit.change.removed.keys():
                 commit.replace(c.name, c.old, c.new)
@@ -385,18 +413,22 @@ class StoreWriter:
         """
         version = self._newest  # of a thread: only who commits says what the newest is
         runs = VersionRuns(self.store.runs, self.store.log, version.number)
-        due: list[tuple[Arrangement, list[RunRef]]] = []
+        due: list[Due] = []
         size, me = 0, object()
         try:
             for name, (spec, refs) in version.maps.items():
-                if len(refs) < 2 or spec.pinned:
+                dead, spared = self._purging.now(name)
+                if spec.pinned or len(refs) < (2 if dead is None else 1):
                     continue
                 arrangement = Arrangement(spec, refs, runs)
                 busy = frozenset(r for r in refs if (name, r) in self._busy)
-                chosen = list(refs) if whole else compaction.due(arrangement, busy)
-                if len(chosen) < 2 or not self._claim(name, chosen, me):
+                counts = self._purging.counts(arrangement, dead, spared, at_once=whole)
+                chosen = list(refs) if whole else compaction.due(arrangement, busy, counts)
+                if len(chosen) == 1 and not counts.get(chosen[0], 0):
+                    chosen = chosen if dead is not None and dead.dominates else []
+                if not chosen or not self._claim(name, chosen, me):
                     continue
-                due.append((arrangement, chosen))
+                due.append(Due(arrangement, chosen, dead, spared))
                 size += sum(r.size for r in chosen)
                 if size > TOGETHER:
                     self._compacted(due)
@@ -422,21 +454,21 @@ class StoreWriter:
         for ref in refs:
             self._busy.pop((name, ref), None)
 
-    def _compacted(self, due: Sequence[tuple[Arrangement, list[RunRef]]]) -> None:
+    def _compacted(self, due: Sequence[Due]) -> None:
         """Writes some compactions into one file."""
         if not due:
             return
-        writer = Writer(self.store.files, "compact", DATA)
+        writer = Writer(self.store.files, "compact", DATA, self._purging.zoned)
         self._files.add(writer.name)
         try:
-            for arrangement, refs in due:
-                compaction.compact(arrangement, refs, writer)
+            for d in due:
+                compaction.compact(d.arrangement, d.refs, writer, d.dead)
             new: dict[str, RunRef] = dict(writer.close())
             self.store.runs.trust(new.values())
-            for arrangement, refs in due:
-                name = arrangement.spec.name
+            for d in due:
+                name = d.arrangement.spec.name
                 made = (new[name],) if name in new else ()
-                self._done[Compacted(name, tuple(refs), made)] = None
+                self._done[Compacted(name, tuple(d.refs), made, d.spared)] = None
         finally:
             self._files.discard(writer.name)
 

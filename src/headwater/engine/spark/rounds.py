@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -51,6 +51,7 @@ from headwater.state.files import LocalFiles
 from headwater.state.keys import Ints
 from headwater.state.run import Generation, RunRef, Runs
 from headwater.state.store import DATA
+from headwater.state.zones import Zoned
 
 BLOBS = "part int, name string, content binary"
 T = TypeVar("T")
@@ -154,6 +155,7 @@ class Cluster:
             w.reads_new,
             w.generation,
             w.hidden,
+            w.zoned,
         )
 
     def _on_disk(self, name: str) -> list[RunRef]:
@@ -270,7 +272,9 @@ class Cluster:
         for row in sent.toArrow().to_pylist():
             if row["name"] == "":
                 refs = json.loads(row["content"])
-                self.working.add_stored({n: [RunRef(**r) for r in rs] for n, rs in refs.items()})
+                self.working.add_stored(
+                    {n: list(map(RunRef.of_data, rs)) for n, rs in refs.items()}
+                )
             else:
                 touched.setdefault(row["name"], []).append(from_bytes(row["content"]))
         return {n: pa.concat_tables(tables) for n, tables in touched.items()}
@@ -313,7 +317,9 @@ class Cluster:
         for row in sent.to_pylist():
             if row["name"] == "":
                 refs = json.loads(row["content"])
-                self.working.add_stored({n: [RunRef(**r) for r in rs] for n, rs in refs.items()})
+                self.working.add_stored(
+                    {n: list(map(RunRef.of_data, rs)) for n, rs in refs.items()}
+                )
             else:
                 tables.append(from_bytes(row["content"]))
         return pa.concat_tables(tables)
@@ -335,16 +341,17 @@ class Task:
         reads_new: bool,
         generation: Generation,
         hidden: Mapping[str, Punctuations],
+        zoned: Zoned,
     ):
         self.root, self.maps, self.refs, self.added = root, maps, refs, added
-        self.hidden = hidden
+        self.hidden, self.zoned = hidden, zoned
         self.changes, self.reads_new, self.generation = changes, reads_new, generation
 
     def working(self) -> Working:
         """The maps, to read and to add to."""
         runs = runs_of(self.root)
         runs.hold({r.file for refs in self.refs.values() for r in refs})
-        made = Working(self.maps, self.refs, runs, self.generation, self.added)
+        made = Working(self.maps, self.refs, runs, self.generation, self.added, zoned=self.zoned)
         made.reads_new, made.hidden = self.reads_new, self.hidden
         made.changes = {n: Arrangement(s, refs, made.runs) for n, (s, refs) in self.changes.items()}
         return made
@@ -380,7 +387,7 @@ def _results(
 ) -> Iterator[pa.RecordBatch]:
     """Tables by name, and with no name the runs that were written."""
     rows = [{"name": n, "content": bytes_of(t)} for n, t in tables.items()]
-    named = {n: [asdict(r) for r in rs] for n, rs in refs.items()}
+    named = {n: [r.data() for r in rs] for n, rs in refs.items()}
     rows.append({"name": "", "content": json.dumps(named).encode()})
     schema = pa.schema([("name", pa.string()), ("content", pa.binary())])
     yield pa.RecordBatch.from_pylist(rows, schema=schema)
