@@ -101,4 +101,10 @@ def final_rows(db: hw.Database, view: str) -> Counter[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_purged_is_not_purged(tmp_path: Path, seed: int) -> None:
+    play(tmp_path, seed, steps=5, views=2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1000, 1200))
+def test_long_stories(tmp_path: Path, seed: int) -> None:
     play(tmp_path, seed)
