@@ -21,10 +21,11 @@ from headwater.api.over import CLOSED, MARKS, TOLD, Over, closed_of, held_by, pr
 from headwater.calculus.patterns import Punctuation, Punctuations
 from headwater.engine.change import Change
 from headwater.engine.closing import Region, region, told_now
-from headwater.engine.dead import Promised
+from headwater.engine.dead import Fronted, Promised
 from headwater.engine.here.answers import consolidated
 from headwater.engine.late import ASIDE, Divided, broken, divided, set_aside, values_of
 from headwater.engine.ledgers import LEDGER, scan_ledger, write_down
+from headwater.engine.rings import spec_of
 from headwater.engine.slices import whole
 from headwater.engine.working import Working
 from headwater.errors import BadChange, LateRows, Purged
@@ -86,10 +87,23 @@ class Punctuating(Feeding):
         if writer is None or not (over.closed or over.told):
             return
         if known is None or known[0] is not self.program or known[1] != over.closed:
-            made: dict[str, Dead] = {n: Promised(p) for n, p in self.dead().items()}
+            made = self._predicates(over.closed)
             known = self._dead_known = self.program, over.closed, made
         if writer.dead is not known[2]:
             writer.dead = known[2]
+
+    def _predicates(self, closed: Mapping[str, Punctuations]) -> dict[str, Dead]:
+        """What the store is told of each map: what is dead, and of bags that are read from an end what is dominated."""
+        promises = self._promises(closed)
+        bounds, out = Bounds(promises, *held_by(self.catalog)), dict[str, Dead]()
+        for name, m in self.program.maps.items():
+            dead, fronts = bounds.dead(m), bounds.fronts(m)
+            lasting = promises.count(m, 0)[1] if fronts else Punctuations.NONE
+            if lasting:
+                out[name] = Fronted(dead, spec_of(m), fronts, lasting)
+            elif dead:
+                out[name] = Promised(dead)
+        return out
 
     def dead(self, closed: Mapping[str, Punctuations] | None = None) -> dict[str, Punctuations]:
         """The entries of maps that nobody will read again; maps that have none are left out."""

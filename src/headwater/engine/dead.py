@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from headwater.calculus.patterns import (
@@ -17,8 +19,10 @@ from headwater.calculus.patterns import (
     subsumes,
 )
 from headwater.engine.membership import matching
-from headwater.state.keys import Bools
+from headwater.plan.bounds import Front
+from headwater.state.keys import Bools, all_parts, equal
 from headwater.state.purging import Dead
+from headwater.state.run import MapSpec, column
 from headwater.state.zones import Zone, Zones
 
 
@@ -43,6 +47,36 @@ class Promised(Dead):
         return all(
             any(n in zones and _apart(zones[n], p) for n, p in q.columns) for q in self.promise
         )
+
+
+class Fronted(Promised):
+    """The same for a bag that is read from its ends: what stands behind enough entries that last is dominated."""
+
+    def __init__(
+        self, promise: Punctuations, spec: MapSpec, fronts: Sequence[Front], lasting: Punctuations
+    ):
+        super().__init__(promise)
+        self.spec, self.fronts, self.lasting = spec, fronts, lasting
+
+    def dominated(self, entries: pa.Table) -> Bools:
+        counts = np.maximum(np.asarray(column(entries, self.spec.count)), 0)
+        counts[~matching(self.lasting, entries)] = 0
+        keys = all_parts([column(entries, n) for n in self.spec.lookup])
+        starts = np.ones(len(counts), np.bool_)
+        if keys:
+            starts[1:] = ~equal([k[1:] for k in keys], [k[:-1] for k in keys])
+        else:
+            starts[1:] = False
+        group = np.cumsum(starts) - 1
+        so_far = np.cumsum(counts)
+        first = np.flatnonzero(starts)
+        before = so_far - counts - (so_far - counts)[first][group]
+        total = np.add.reduceat(counts, first)[group]
+        out = np.ones(len(counts), np.bool_)
+        for front in self.fronts:
+            ahead = total - before - counts if front.last else before
+            out &= ahead >= front.rows
+        return out
 
 
 def _range(zone: Zone) -> Range | None:
