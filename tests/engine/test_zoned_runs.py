@@ -37,7 +37,7 @@ def test_an_increment_writes_the_zones_that_it_is_told(tmp_path: Path) -> None:
 
 
 def test_a_task_writes_them_too_and_tells_the_driver(tmp_path: Path) -> None:
-    task = Task(str(tmp_path), {"m": MAP}, {}, {}, {}, False, (1, 0), {"m": ("t", "k")})
+    task = Task(str(tmp_path), {"m": MAP}, {}, {}, {}, False, (1, 0), {}, {"m": ("t", "k")})
     refs = written(task.working(), tmp_path, [4, 9])
     (batch,) = _results({}, {"m": refs})
     (sent,) = json.loads(batch.column("content")[0].as_py())["m"]
