@@ -61,6 +61,10 @@ class Punctuating(Feeding):
         self._over_known = self.version, over
         self._tell_dead()
 
+    def _promises_something(self) -> bool:
+        """Whether any source can be over, or lasts."""
+        return any(s.schemes or s.append_only for s in self.catalog.sources.values())
+
     # --- promises ----------------------------------------------------------------------------------------------------
 
     def _promises(self, closed: Mapping[str, Punctuations]) -> Promises[Punctuations]:
@@ -84,7 +88,7 @@ class Punctuating(Feeding):
     def _tell_dead(self) -> None:
         """Tells the store what nobody will read again, if that is more than it knows; entries go when it rewrites runs."""
         writer, over, known = self._writer, self.over, self._dead_known
-        if writer is None or not (over.closed or over.told):
+        if writer is None or not self._promises_something():
             return
         if known is None or known[0] is not self.program or known[1] != over.closed:
             made = self._predicates(over.closed)
@@ -149,7 +153,7 @@ class Punctuating(Feeding):
     ) -> tuple[Over, dict[str, int]]:
         """Takes in what is over after a change: rows that become final go to ledgers. Gives what is over, and how many rows are final."""
         over, catalog = self.over, self.catalog
-        if not any(s.schemes or s.append_only for s in catalog.sources.values()):
+        if not self._promises_something():
             return over, {}
         closed, since, marks = dict(over.closed), dict(over.since), dict(over.marks)
         for name, source in catalog.sources.items():
@@ -251,7 +255,7 @@ class Punctuating(Feeding):
     def _lacking(self, program: Program, name: str) -> set[str]:
         """The maps that a new view reads whole, and of which some entries may be gone; they are to be filled again."""
         before = self.program
-        if not self.over.closed and not any(s.append_only for s in self.catalog.sources.values()):
+        if not self._promises_something():
             return set()
         lacking = read_whole(program, before, name) & set(self.dead())
         held, open_only = held_by(self.catalog)

@@ -86,19 +86,29 @@ def _range(zone: Zone) -> Range | None:
 
 
 def _value(scalar: pa.Scalar) -> Any:
-    found = scalar.as_py()
+    """A value as the calculus has it; OverflowError for a time that Python has not."""
+    try:
+        found = scalar.as_py()
+    except ValueError as e:
+        raise OverflowError(str(e)) from e
     if isinstance(found, datetime) and found.tzinfo is not None:
         return found.replace(tzinfo=None)
     return found
 
 
 def _within(zone: Zone, p: Pattern) -> bool:
-    values = _range(zone)
+    try:
+        values = _range(zone)
+    except OverflowError:
+        return False
     nulls = not zone.nulls or subsumes(p, Constant(None))
     return nulls and (values is None or subsumes(p, values))
 
 
 def _apart(zone: Zone, p: Pattern) -> bool:
-    values = _range(zone)
+    try:
+        values = _range(zone)
+    except OverflowError:
+        return False
     nulls = not zone.nulls or combine(p, Constant(None)) == NOTHING
     return nulls and (values is None or combine(p, values) == NOTHING)

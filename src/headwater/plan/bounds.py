@@ -139,7 +139,10 @@ def looked_up_by(program: Program) -> dict[str, list[tuple[Statement, int]]]:
 
 
 def read_whole(program: Program, before: Program, view: str) -> set[str]:
-    """The maps that there were before which a new view, or the filling of its maps, reads whole."""
+    """The maps that there were before which a new view reads: when its maps are filled, and by their statements ever after.
+
+    What others will not read again of them it may.
+    """
     out: set[str] = set()
     seen: set[str] = set()
     todo = [n for n in program.kept if n not in before.maps]
@@ -158,6 +161,7 @@ def read_whole(program: Program, before: Program, view: str) -> set[str]:
             out.add(n)
         kept = program.kept.get(n)
         if kept is not None:
-            todo += [r for s in kept.filling for r in s.reads]
+            # A map that there was before is filled again, and looked up by others as it was.
+            todo += [r for s in kept.filling for r in s.reads] if n in before.maps else kept.reads
             strata = [s.drives for s in kept.filling]
     return out
