@@ -20,7 +20,7 @@ from headwater.plan.closing import Closing
 from headwater.plan.program import Answered, Stored, View
 from headwater.plan.promises import Column, Promise, Promises, Scheme, Schemes, Told, least
 
-CLOSED, MARKS, TOLD = "closed:", "marks:", "told:"
+CLOSED, MARKS, TOLD, BEGINS = "closed:", "marks:", "told:", "begins:"
 """How the facts are called that say what is over."""
 
 
@@ -33,11 +33,13 @@ class Over:
     """The version in which each source was closed last."""
     marks: Mapping[str, list[dict[Any, Any]]] = field(default_factory=dict)
     told: Mapping[str, Punctuations] = field(default_factory=dict)
+    begins: Mapping[str, Punctuations] = field(default_factory=dict)
+    """Of views that came after rows were gone, the entries that such rows may have reached: they are never shown."""
 
     @staticmethod
     def read(facts: Mapping[str, Any], catalog: Catalog) -> Over:
         """What the facts of a version say."""
-        closed, since, marks, told = {}, {}, {}, {}
+        closed, since, marks, told, begins = {}, {}, {}, {}, {}
         for key, value in facts.items():
             kind, colon, name = key.partition(":")
             match kind + colon:
@@ -48,7 +50,9 @@ class Over:
                     marks[name] = _marks(value, catalog.sources[name])
                 case "told:":
                     told[name] = Punctuations.from_data(value)
-        return Over(closed, since, marks, told)
+                case "begins:":
+                    begins[name] = Punctuations.from_data(value)
+        return Over(closed, since, marks, told, begins)
 
 
 def types_of(row: RecordType) -> dict[str, Base]:
@@ -91,15 +95,15 @@ def still_whole(
     for source in catalog.sources.values():
         whole = Punctuations.EVERYTHING
         if source.name in names and source.retain == "open" and source.name in over.closed:
-            whole = _others(closed_of(source, over.closed))
+            whole = others(closed_of(source, over.closed))
         known[source.name] = Promise(whole, whole, whole)
     if all(p.closed == Punctuations.EVERYTHING for p in known.values()):
         return None
     return Promises(closing, Told(), known.get)
 
 
-def _others(closed: Punctuations) -> Punctuations:
-    """The rows that are not closed."""
+def others(closed: Punctuations) -> Punctuations:
+    """The rows that do not match."""
     rest = [Punctuation()]
     for p in closed:
         rest = [x for q in rest for x in q.without(p, closed.types)]
@@ -154,6 +158,8 @@ def held_by(catalog: Catalog) -> tuple[dict[str, str], frozenset[str]]:
 def hidden_at(over: Over, catalog: Catalog) -> dict[str, Punctuations]:
     """What of the maps of views and sources is not shown."""
     out = dict(over.told)
+    for name, never in over.begins.items():
+        out[name] = out[name] | never if name in out else never
     for source in catalog.sources.values():
         if source.retain == "open" and source.name in over.closed:
             m = source.maps[source.name]
