@@ -346,7 +346,8 @@ def test_sets_written_out() -> None:
     assert of({"hour": 1}, {"hour": 2}, {"hour": 3}) == "⟨hour: [1, 3]⟩"
     assert of({"hour": 1}, {"hour": 5}, {"hour": 3}) == "⟨hour: {1, 3, 5}⟩"
     assert of({"hour": below(3)}, {"hour": between(3, 5)}, {"hour": 6}) == "⟨hour: (*, 6]⟩"
-    assert of({"hour": {1, 2, 9}}) == "⟨hour: {1, 2, 9}⟩"
+    assert of({"hour": {1, 2, 9}}) == "⟨hour: [1, 2]⟩ ∪ ⟨hour: 9⟩"
+    assert of({"hour": {1, 2, 9}, "zone": 4}) == "⟨hour: {1, 2, 9}, zone: 4⟩", "which is shorter"
     assert of({"hour": {1, 2, 3, 9}}) == "⟨hour: [1, 3]⟩ ∪ ⟨hour: 9⟩"
     assert of({"hour": below(3)}, {"hour": None}, {"hour": since(3)}) == "⟨⟩"
     assert of({"hour": 3}, {"hour": below(5), "zone": 1}, {"hour": 3, "zone": 7}) in (

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from headwater.calculus.patterns import (
+    Pattern,
     Punctuation,
     Punctuations,
     Range,
@@ -131,18 +132,21 @@ def window(schema: Schema, column: str, width: int, name: str) -> Operator:
     def tell(known: Punctuations) -> Iterator[Punctuation]:
         for p in known:
             yield p
-            of = p.at(column)
-            if p.shape == (column,) and isinstance(of, Range):
-                yield from _windows(of, width, name)
+            if p.shape == (column,):
+                yield from _windows(p.at(column), width, name)
 
     assert schema[column].name in INTEGRAL
     return _row_wise(schema, {**schema, name: schema[column]}, lambda row: [start(row)], tell)
 
 
-def _windows(r: Range, width: int, name: str) -> Iterator[Punctuation]:
-    """The starts of windows that lie in a range with closed ends."""
-    first = None if r.low is None else -(-r.low // width) * width
-    last = None if r.high is None else (r.high + 1) // width * width - width
+def _windows(p: Pattern, width: int, name: str) -> Iterator[Punctuation]:
+    """The starts of windows that lie in a pattern, which is in its normal form: values without a gap are a range."""
+    if not isinstance(p, Range):
+        if width == 1:
+            yield Punctuation.of({name: p})
+        return
+    first = None if p.low is None else -(-p.low // width) * width
+    last = None if p.high is None else (p.high + 1) // width * width - width
     if first is None or last is None or first <= last:
         yield Punctuation.of({name: Range(first, last, True, True)})
 

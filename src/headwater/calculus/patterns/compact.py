@@ -195,13 +195,13 @@ def _joined(points: list[Any], found: Stretches, t: Base | None) -> tuple[list[A
 
 
 def _written_out(wide: list[Pattern], beside: int, a_list: bool) -> tuple[list[Pattern], list[Any]]:
-    """Short ranges of a discrete type as values of the one list, where that is not longer."""
+    """Short ranges of a discrete type as values of the one list, where that is shorter: never in a column by itself."""
     ranges: list[Pattern] = []
     short: list[Range] = []
     for r in wide:
         assert isinstance(r, Range)
         bounded = r.low is not None and r.high is not None
-        fits = bounded and count_between(r.low, r.high) <= 2 + beside
+        fits = bounded and count_between(r.low, r.high) < 2 + beside
         (short if fits else ranges).append(r)
     values = [v for r in short for v in values_between(r.low, r.high)]
     if not a_list and len(values) + beside >= len(short) * (2 + beside):
