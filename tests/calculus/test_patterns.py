@@ -381,6 +381,8 @@ def test_types_come_with_either_set() -> None:
     for found in (typed | plain, plain | typed, NONE | typed | plain):
         assert found == Punctuations([closed({"hour": upto(3)})], WHOLE)
     assert typed.add(closed({"hour": below(3)})) == typed | plain
+    apart = plain | Punctuations([closed({"zone": 1})], WHOLE)
+    assert set(apart) == {closed({"hour": upto(2)}), closed({"zone": 1})}
     assert plain & typed == typed & plain == NONE
     assert (plain & Punctuations([closed({"hour": above(1)})], WHOLE)).members == (
         closed({"hour": 2}),
