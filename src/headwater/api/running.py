@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from headwater.api.catalog import Catalog
+from headwater.api.catalog import Catalog, as_stored
 from headwater.api.directories import FilesRead, not_named
 from headwater.api.epochs import Epochs, Prepared
 from headwater.api.held import failure
@@ -91,7 +91,8 @@ class Running(Epochs):
                 out.stopped = "it was asked for no more"
                 break
             most = workers if epochs is None else min(workers, epochs - len(out.epochs))
-            ran = self._turn(most, bottlenecks, turns)
+            with as_stored(self.version, "graph"):
+                ran = self._turn(most, bottlenecks, turns)
             out.epochs += ran
             if ran:
                 continue

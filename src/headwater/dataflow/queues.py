@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -83,9 +84,28 @@ class Cursor:
     def of(data: Mapping[str, Any]) -> Cursor:
         """From plain data."""
         points = {int(n): of_data(k) for n, k in data.get("points", {}).items()}
-        done = data.get("done", 0)
         found = _cut_of(data["cut"]) if "cut" in data else Cut()
-        return Cursor(data["first"], tuple(data["at"]), points, done, found)
+        out = Cursor(data["first"], tuple(data["at"]), points, data.get("done", 0), found)
+        out.check()
+        return out
+
+    def check(self) -> None:
+        """Raises unless increments are numbers that grow, and frames are made of those that are there."""
+        frames = [*self.cut.frames, *([self.cut.open] if self.cut.open is not None else [])]
+        stretches = [stretch for f in frames for stretch in f.rows]
+        numbers = [
+            self.first,
+            self.done,
+            self.cut.late,
+            *self.at,
+            *(x for s in stretches for x in s),
+        ]
+        if any(type(n) is not int or n < 0 for n in numbers):
+            raise TypeError(f"the increments {numbers} are no numbers")
+        if any(b <= a for a, b in pairwise(self.at)):
+            raise ValueError(f"the increments of the versions {self.at} do not follow each other")
+        if any(not (self.first <= n < self.next and a <= b) for n, a, b in stretches):
+            raise ValueError("a frame has rows of an increment that is not there")
 
 
 def _cut_data(c: Cut) -> dict[str, Any]:
