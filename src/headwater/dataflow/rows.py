@@ -8,11 +8,11 @@ zone UTC. NULL is None, and sorts first.
 from __future__ import annotations
 
 import math
+from collections import namedtuple
 from collections.abc import Iterable, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from functools import lru_cache
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -40,7 +40,9 @@ class Row(tuple[Any, ...]):
 @lru_cache(maxsize=1024)
 def row_class(names: tuple[str, ...]) -> type[Row]:
     """The class of rows with these names; one for a set of names, so that rows are cheap to make."""
-    cells: dict[str, Any] = {n: property(itemgetter(i)) for i, n in enumerate(names)}
+    # What gets an element of a named tuple is written in C, and gets one of any tuple.
+    places = namedtuple("places", [f"c{i}" for i in range(len(names))])  # type: ignore[misc]
+    cells: dict[str, Any] = {n: getattr(places, f"c{i}") for i, n in enumerate(names)}
     return type("Row", (Row,), {"_fields": names, **cells})
 
 
