@@ -132,20 +132,19 @@ class Call(ABC):
         if type(result) is not list and type(result) is not GeneratorType:
             self._noted(call, result, times)
             return
+        values, weights, of, widths = self.values, self.weights, self.of, self.widths
+        output = one or ""
         for item in result:
-            output, row = (one, item) if one is not None else self._pair(item)
-            if isinstance(row, tuple) and len(row) == self.widths.get(output, -1):
-                self.values[output].append(row)  # a row that is whole, as most are
-                self.weights[output].append(times)
-                self.of[output].append(call)
+            row = item
+            if one is None:  # pairs of an output and a row
+                plain = type(item) is tuple and len(item) == 2 and type(item[0]) is str
+                output, row = item if plain else ("", None)
+            if isinstance(row, tuple) and len(row) == widths.get(output, -1):
+                values[output].append(row)  # a row that is whole, as most are
+                weights[output].append(times)
+                of[output].append(call)
             else:
                 self._noted(call, [item], times)
-
-    def _pair(self, item: Any) -> tuple[str, Any]:
-        """The output and the row of what was given for several outputs, where it is plainly that."""
-        if type(item) is tuple and len(item) == 2 and type(item[0]) is str:
-            return item
-        return "", None
 
     def _noted(self, call: int, result: Any, times: int) -> None:
         """Notes what was given in any of the ways that there are."""

@@ -63,15 +63,15 @@ def _place(value: Any) -> Any:
     return (1, value)
 
 
-_ALIKE = frozenset((str, int, bytes, bool, date, datetime, Decimal, type(None)))
+ALIKE = frozenset((str, int, bytes, bool, date, datetime, Decimal, type(None)))
 """Types whose values are equal where the engine takes them for equal."""
 
 
 def frozen(value: Any) -> Any:
     """A value as something to compare and to find again: equal where the engine takes two for equal."""
-    if type(value) in _ALIKE:
+    if type(value) in ALIKE:
         return value
-    if type(value) is tuple and _ALIKE.issuperset(map(type, value)):
+    if type(value) is tuple and ALIKE.issuperset(map(type, value)):
         return value
     if isinstance(value, float):
         return NAN if value != value else value + 0.0
@@ -80,6 +80,13 @@ def frozen(value: Any) -> Any:
     if isinstance(value, dict):
         return tuple(frozen(v) for v in value.values())
     return value
+
+
+def frozen_rows(columns: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
+    """Rows of columns, each as something to find again; one by one only where there are values that are not found by themselves."""
+    rows = list(zip(*columns, strict=True))
+    plain = all(ALIKE.issuperset(map(type, c)) for c in columns)
+    return rows if plain else list(map(frozen, rows))
 
 
 def rows_of(table: pa.Table, names: Sequence[str] | None = None) -> list[tuple[Any, ...]]:
