@@ -63,6 +63,21 @@ def test_a_function_sees_the_same_whether_stages_run_together_or_apart(
     assert seen_behind(tmp_path / "together", type, values, fuse=True) == apart
 
 
+@pytest.mark.parametrize("fuse", [True, False])
+def test_every_stage_that_ran_is_counted(tmp_path: Path, fuse: bool) -> None:
+    with hw.open(tmp_path / "db") as db:
+        db.policy.fuse = fuse
+        db.source("s0", "x INT")
+        for n in (1, 2, 3):
+            db.stage(f"s{n - 1}", out="x INT", name=f"s{n}")(lambda row: row)
+        db.apply({"s0": [(1,)]})
+        run = db.run(epochs=2)
+        assert run.epochs == ["s1", "s2", "s3"][: 3 if fuse else 2]
+        run = db.run()
+        assert run.epochs == ([] if fuse else ["s3"])
+        assert [db[f"s{n}"].epochs for n in (1, 2, 3)] == [1, 1, 1]
+
+
 def test_values_that_are_as_their_columns_have_them_are_passed_on() -> None:
     row = columns("a BIGINT, b STRING, c DOUBLE, d DATE, e BOOLEAN")
     plain = (1, "x", 0.5, date(2020, 1, 1), True)

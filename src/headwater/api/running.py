@@ -68,10 +68,10 @@ class Running(Epochs):
     ) -> Progress:
         """Runs stages until nothing can run, or for so many epochs or seconds, or until `stop`.
 
-        With `every` it looks for input again after so many seconds, for ever unless `seconds` says otherwise. A cycle may
-        run for `rounds` epochs without input from outside. With `workers` functions of different stages are called at the
-        same time. Without `bottlenecks` stages run though what they wrote before is unread. Raises `StageFailed` at its
-        end if a stage failed; the others went on.
+        Stages that run together are an epoch each, and end together. With `every` it looks for input again after so many
+        seconds, for ever unless `seconds` says otherwise. A cycle may run for `rounds` epochs without input from outside. With
+        `workers` functions of different stages are called at the same time. Without `bottlenecks` stages run though what they
+        wrote before is unread. Raises `StageFailed` at its end if a stage failed; the others went on.
         """
         _check_amounts(epochs=epochs, seconds=seconds, every=every, rounds=rounds, workers=workers)
         started = time.monotonic()
@@ -185,11 +185,16 @@ class Running(Epochs):
     def _one(
         self, name: str, prepare: Callable[[], Prepared | FilesRead], turns: _Turns
     ) -> list[str]:
-        """An epoch of a stage, committed; one that fails is noted, and its stage held until the next run."""
+        """An epoch of a stage, and of those that run together with it, committed; who ran.
+
+        One that fails is noted, and its stage held until the next run.
+        """
         turns.ran(self, name)
         try:
             prepared = prepare()
             self._committed(prepared)
+            if isinstance(prepared, Prepared):
+                return [p.stage.name for p in prepared.all]
         except Failed as e:
             self._failures[name] = e
         except (
