@@ -222,21 +222,31 @@ class Readable:
             raise QueryError(f"the rows of `{name}` are flat", hint="read it with snapshot()")
         return view
 
+    def _held_flat(self, at: Defined, name: str, version: int) -> View | None:
+        """A source or flow whose rows are flat, seen as a view of them; None for what is neither."""
+        source = at.catalog.sources.get(at.catalog.named(name))
+        return None if source is None or source.nested else self._as_view(at, name, version)
+
     def lookup(
         self, name: str, key: Sequence[Any], version: int | None = None
     ) -> dict[str, Any] | None:
-        """The row of a nested view or source at a key, with its inner bags; None if there is none."""
+        """The row of a source, flow or nested view at a key, with its inner bags; None if there is none.
+
+        Flat rows of sources and flows are looked up by the key that was declared, else by all of their columns.
+        """
         snapshot, at = self._at(version)
-        view = self._nested_at(at, name, snapshot.number)
-        columns = nested_rows.key_of(view)
-        if not nested_rows.has_plain_key(view):
+        flat = self._held_flat(at, name, snapshot.number)
+        view = flat or self._nested_at(at, name, snapshot.number)
+        columns = view_rows.key_of(view) if flat else nested_rows.key_of(view)
+        if not flat and not nested_rows.has_plain_key(view):
             raise QueryError(
                 f"the first column of `{name}` is an array", hint="define the view with key=[...]"
             )
         if len(key) != len(columns):
+            what = "source" if flat else "view"
             raise QueryError(
                 f"`{name}` is looked up by {', '.join(n for n, _ in columns)}, and {len(key)} values are given",
-                hint="define the view with key=[...] to look rows up by other columns",
+                hint=f"define the {what} with key=[...] to look rows up by other columns",
             )
         try:
             zone = self.session.zone
@@ -247,7 +257,8 @@ class Readable:
                 hint=f"a key is {', '.join(f'{n} {t}' for n, t in columns)}",
             ) from e
         with as_stored(snapshot.number):
-            found = nested_rows.looked_up(view, self._reading(snapshot, at), arrays)
+            found_in = view_rows.looked_up if flat else nested_rows.looked_up
+            found = found_in(view, self._reading(snapshot, at), arrays)
         rows: list[dict[str, Any]] = found.drop_columns([WEIGHT]).to_pylist()
         if len(rows) > 1:
             raise QueryError(
