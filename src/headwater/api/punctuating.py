@@ -239,7 +239,7 @@ class Punctuating(Feeding):
         before = self.program
         if not self.over.closed and not any(s.append_only for s in self.catalog.sources.values()):
             return set()
-        lacking = read_whole(program, before, name) & set(self.dead())
+        lacking = read_whole(program, before, name, self.dead())
         held, open_only = held_by(self.catalog)
         purged = [held[n] for n in lacking if held.get(n) in open_only]
         if purged:

@@ -13,7 +13,7 @@ Who changes M has no part in it: the left side of a join goes by the promises of
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from typing import Generic, TypeVar
@@ -110,26 +110,35 @@ def looked_up_by(program: Program) -> dict[str, list[tuple[Statement, int]]]:
     return out
 
 
-def read_whole(program: Program, before: Program, view: str) -> set[str]:
-    """The maps that there were before which a new view, or the filling of its maps, reads whole."""
+def read_whole(
+    program: Program, before: Program, view: str, lacking: Collection[str]
+) -> set[str]:
+    """The maps that there were before, of those that lack entries, which a new view or the filling of its maps reads whole.
+
+    A map that lacks entries is filled again, so that what its own filling reads is read whole as well: in the end the
+    maps that hold the rows of sources.
+    """
+    rows = {m.reads[0]: n for n, m in program.maps.items() if m.fields and len(m.reads) == 1}
+    new = [n for n in program.kept if n not in before.maps]
+    shown = program.views[view]
+    todo = [*new, *(m.name for m in shown.maps), *_maps_of(program, shown.stratum, rows)]
     out: set[str] = set()
     seen: set[str] = set()
-    todo = [n for n in program.kept if n not in before.maps]
-    strata = [program.views[view].stratum]
-    todo += [m.name for m in program.views[view].maps]
-    while todo or strata:
-        while strata:
-            name = strata.pop()
-            if name in program.strata:
-                todo += [m.name for m in program.strata[name].maps]
-        n = todo.pop() if todo else None
-        if n is None or n in seen:
+    while todo:
+        n = todo.pop()
+        if n in seen or (n in before.maps and n not in lacking):
             continue
         seen.add(n)
         if n in before.maps:
             out.add(n)
         kept = program.kept.get(n)
-        if kept is not None:
-            todo += [r for s in kept.filling for r in s.reads]
-            strata = [s.drives for s in kept.filling]
+        for s in kept.filling if kept is not None else ():
+            todo += [*s.reads, *_maps_of(program, s.drives, rows)]
     return out
+
+
+def _maps_of(program: Program, relation: str | None, rows: Mapping[str, str]) -> list[str]:
+    """The maps that all rows of a relation are read from."""
+    if relation in program.strata:
+        return [m.name for m in program.strata[relation].maps]
+    return [rows[relation]] if relation in rows else []
