@@ -17,21 +17,35 @@ import pyarrow.compute as pc
 
 from headwater.api.catalog import Catalog, SourceDef
 from headwater.api.feeding import Feeding
-from headwater.api.over import CLOSED, MARKS, TOLD, Over, closed_of, held_by, promises_of, types_of
+from headwater.api.over import (
+    BEGINS,
+    CLOSED,
+    MARKS,
+    TOLD,
+    Over,
+    closed_of,
+    held_by,
+    others,
+    promises_of,
+    still_whole,
+    types_of,
+)
 from headwater.calculus.patterns import Punctuation, Punctuations
+from headwater.calculus.terms import relations
 from headwater.engine.change import Change
 from headwater.engine.closing import Region, region, told_now
-from headwater.engine.dead import Promised
+from headwater.engine.dead import Fronted, Promised
 from headwater.engine.here.answers import consolidated
 from headwater.engine.late import ASIDE, Divided, broken, divided, set_aside, values_of
 from headwater.engine.ledgers import LEDGER, scan_ledger, write_down
+from headwater.engine.rings import spec_of
 from headwater.engine.slices import whole
 from headwater.engine.working import Working
 from headwater.errors import BadChange, LateRows, Purged
 from headwater.language.closes import Scheme, passed
 from headwater.plan.bounds import Bounds, read_whole
 from headwater.plan.closing import Closing
-from headwater.plan.program import WEIGHT, Program, View
+from headwater.plan.program import WEIGHT, Answered, Program, Stored, View
 from headwater.plan.promises import Promises
 from headwater.state.purging import Dead
 from headwater.state.run import column
@@ -60,6 +74,10 @@ class Punctuating(Feeding):
         self._over_known = self.version, over
         self._tell_dead()
 
+    def _promises_something(self) -> bool:
+        """Whether any source can be over, or lasts."""
+        return any(s.schemes or s.append_only for s in self.catalog.sources.values())
+
     # --- promises ----------------------------------------------------------------------------------------------------
 
     def _promises(self, closed: Mapping[str, Punctuations]) -> Promises[Punctuations]:
@@ -83,13 +101,26 @@ class Punctuating(Feeding):
     def _tell_dead(self) -> None:
         """Tells the store what nobody will read again, if that is more than it knows; entries go when it rewrites runs."""
         writer, over, known = self._writer, self.over, self._dead_known
-        if writer is None or not (over.closed or over.told):
+        if writer is None or not self._promises_something():
             return
         if known is None or known[0] is not self.program or known[1] != over.closed:
-            made: dict[str, Dead] = {n: Promised(p) for n, p in self.dead().items()}
+            made = self._predicates(over.closed)
             known = self._dead_known = self.program, over.closed, made
         if writer.dead is not known[2]:
             writer.dead = known[2]
+
+    def _predicates(self, closed: Mapping[str, Punctuations]) -> dict[str, Dead]:
+        """What the store is told of each map: what is dead, and of bags that are read from an end what is dominated."""
+        promises = self._promises(closed)
+        bounds, out = Bounds(promises, *held_by(self.catalog)), dict[str, Dead]()
+        for name, m in self.program.maps.items():
+            dead, fronts = bounds.dead(m), bounds.fronts(m)
+            lasting = promises.count(m, 0)[1] if fronts else Punctuations.NONE
+            if lasting:
+                out[name] = Fronted(dead, spec_of(m), fronts, lasting)
+            elif dead:
+                out[name] = Promised(dead)
+        return out
 
     def dead(self, closed: Mapping[str, Punctuations] | None = None) -> dict[str, Punctuations]:
         """The entries of maps that nobody will read again; maps that have none are left out."""
@@ -135,7 +166,7 @@ class Punctuating(Feeding):
     ) -> tuple[Over, dict[str, int]]:
         """Takes in what is over after a change: rows that become final go to ledgers. Gives what is over, and how many rows are final."""
         over, catalog = self.over, self.catalog
-        if not any(s.schemes or s.append_only for s in catalog.sources.values()):
+        if not self._promises_something():
             return over, {}
         closed, since, marks = dict(over.closed), dict(over.since), dict(over.marks)
         for name, source in catalog.sources.items():
@@ -159,7 +190,7 @@ class Punctuating(Feeding):
                 commit.set(f"{CLOSED}{name}", {"set": after.to_data(), "version": commit.version})
         told, counts = self._told(commit, working, closed)
         _create(commit, working)
-        return Over(closed, since, marks, told), counts
+        return Over(closed, since, marks, told, over.begins), counts
 
     def _told(
         self, commit: StoreCommit, working: Working, closed: Mapping[str, Punctuations]
@@ -187,11 +218,12 @@ class Punctuating(Feeding):
         before: Punctuations,
     ) -> Region:
         """What becomes final of a view; remembered, for most commits close nothing."""
+        never = self.over.begins.get(view.name, Punctuations.NONE)
         if was is not now:
-            return region(was, now, view, before)
+            return region(was, now, view, before, never)
         known = self._regions.get(view.name)
         if known is None or known[0] is not now or known[1].before is not before:
-            known = self._regions[view.name] = now, region(was, now, view, before)
+            known = self._regions[view.name] = now, region(was, now, view, before, never)
         return known[1]
 
     def _write_down(
@@ -213,7 +245,8 @@ class Punctuating(Feeding):
         catalog, program = becomes
         over = self.over
         promises = promises_of(Closing(program, self.session.zone), catalog, over.closed)
-        moved = region(promises, promises, view, Punctuations.NONE)
+        never = self._begins(commit, view, becomes)
+        moved = region(promises, promises, view, Punctuations.NONE, never)
         if not moved.after:
             return
         found = told_now(program, view, working, moved, self.session.evaluate)
@@ -228,6 +261,39 @@ class Punctuating(Feeding):
         self._write_down(commit, working, view, new)
         commit.set(f"{TOLD}{view.name}", moved.after.to_data())
 
+    def _begins(
+        self, commit: StoreCommit, view: View, becomes: tuple[Catalog, Program]
+    ) -> Punctuations:
+        """What of a new view is never shown, as rows that are kept no more may have reached it; nothing if there are none."""
+        known = self.over.begins.get(view.name)
+        if known is not None:
+            return known
+        catalog, program = becomes
+        names = [r.name for r in relations(catalog.whole(view.name))]
+        closing = Closing(program, self.session.zone)
+        promises = still_whole(closing, catalog, self.over, names)
+        if promises is None:
+            return Punctuations.NONE
+        match view.rows:
+            case Answered(stratum):
+                whole = promises.groups(program.strata[stratum]).closed
+            case Stored(map=m):
+                whole = promises.closed(m)
+            case _:
+                whole = Punctuations.NONE
+        if not whole:
+            purged = [
+                n for n in names if n in self.over.closed and catalog.sources[n].retain == "open"
+            ]
+            raise Purged(
+                f"rows of `{purged[0]}` that `{view.name}` would need are over, and are kept no more",
+                hint="define the view before rows are closed, declare the source with retain=True, or show the columns "
+                "by which it is closed",
+            )
+        never = others(whole)
+        commit.set(f"{BEGINS}{view.name}", never.to_data())
+        return never
+
     def _spare(self, maps: set[str]) -> None:
         """Nothing of some maps goes until the next commit says what is dead."""
         assert self._writer is not None
@@ -237,17 +303,18 @@ class Punctuating(Feeding):
     def _lacking(self, program: Program, name: str) -> set[str]:
         """The maps that a new view reads whole, and of which some entries may be gone; they are to be filled again."""
         before = self.program
-        if not self.over.closed and not any(s.append_only for s in self.catalog.sources.values()):
+        if not self._promises_something():
             return set()
-        lacking = read_whole(program, before, name, self.dead())
         held, open_only = held_by(self.catalog)
-        purged = [held[n] for n in lacking if held.get(n) in open_only]
-        if purged:
-            raise Purged(
-                f"rows of `{purged[0]}` that `{name}` would need are over, and are kept no more",
-                hint="define views before rows are closed, or declare the source with retain=True",
-            )
-        return lacking - set(held)
+        lacking = (read_whole(program, before, name) & set(self.dead())) - set(held)
+        for n in lacking:
+            purged = open_only.intersection(program.maps[n].reads, self.over.closed)
+            if purged:
+                raise Purged(
+                    f"`{name}` would share a map with other views, from which rows of `{min(purged)}` are gone",
+                    hint="define views before rows are closed, or declare the source with retain=True",
+                )
+        return lacking
 
 
 def _create(commit: StoreCommit, working: Working) -> None:

@@ -9,16 +9,19 @@ read from it:
             ∩ what is closed of a source that keeps open rows    where M holds the rows of one
 
 Who changes M has no part in it: the left side of a join goes by the promises of the right one.
+
+Of a bag in order that is read from an end (`fronts`: min, max, the first n of a group) entries are *dominated*, and may go,
+where as many as are read stand before them and last, though the group is open.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from typing import Generic, TypeVar
 
-from headwater.plan.program import Lookup, Map, Program, Statement, Stored, Stratum, View
+from headwater.plan.program import ENDS, Lookup, Map, Program, Statement, Stored, Stratum, View
 from headwater.plan.promises import Promises
 
 P = TypeVar("P")
@@ -30,6 +33,14 @@ class Reader(Generic[P]):
 
     what: Statement | Stratum | View | str
     dead: P
+
+
+@dataclass(frozen=True)
+class Front:
+    """The first rows of each group of a bag, or the last: nobody reads what stands behind as many that are lasting."""
+
+    rows: int
+    last: bool
 
 
 class Bounds(Generic[P]):
@@ -85,6 +96,23 @@ class Bounds(Generic[P]):
         if m.name in self.program.checks:
             yield Reader(m.note, a.none)
 
+    def fronts(self, m: Map) -> tuple[Front, ...]:
+        """How much of each group of a bag is read from which end, where that is all that anybody reads of it."""
+        strata = self.strata.get(m.name, ())
+        others = self.statements.get(m.name) or self.shown.get(m.name) or m.name in self.held
+        if not strata or others or not m.order:
+            return ()
+        found: list[Front] = []
+        for s in strata:
+            ends = [ENDS.get(b.function) for b in s.from_bags if b.map == m]
+            r = s.ranked if s.ranked is not None and s.ranked.map == m else None
+            whole = m in (s.group, s.answers) or any(d.map == m for d in s.distinct)
+            if whole or None in ends or (r is not None and r.limit is None):
+                return ()
+            found += [Front(1, e[0]) for e in ends if e is not None]
+            found += [Front(r.limit + r.offset, False)] if r is not None and r.limit else []
+        return tuple(dict.fromkeys(found))
+
     def _of_source(self, m: Map) -> P:
         """What is closed of the relation whose rows a map holds, in terms of the map's columns."""
         closed = self.promises.relation(m.reads[0]).closed
@@ -110,35 +138,30 @@ def looked_up_by(program: Program) -> dict[str, list[tuple[Statement, int]]]:
     return out
 
 
-def read_whole(
-    program: Program, before: Program, view: str, lacking: Collection[str]
-) -> set[str]:
-    """The maps that there were before, of those that lack entries, which a new view or the filling of its maps reads whole.
+def read_whole(program: Program, before: Program, view: str) -> set[str]:
+    """The maps that there were before which a new view reads: when its maps are filled, and by their statements ever after.
 
-    A map that lacks entries is filled again, so that what its own filling reads is read whole as well: in the end the
-    maps that hold the rows of sources.
+    What others will not read again of them it may.
     """
-    rows = {m.reads[0]: n for n, m in program.maps.items() if m.fields and len(m.reads) == 1}
-    new = [n for n in program.kept if n not in before.maps]
-    shown = program.views[view]
-    todo = [*new, *(m.name for m in shown.maps), *_maps_of(program, shown.stratum, rows)]
     out: set[str] = set()
     seen: set[str] = set()
-    while todo:
-        n = todo.pop()
-        if n in seen or (n in before.maps and n not in lacking):
+    todo = [n for n in program.kept if n not in before.maps]
+    strata = [program.views[view].stratum]
+    todo += [m.name for m in program.views[view].maps]
+    while todo or strata:
+        while strata:
+            name = strata.pop()
+            if name in program.strata:
+                todo += [m.name for m in program.strata[name].maps]
+        n = todo.pop() if todo else None
+        if n is None or n in seen:
             continue
         seen.add(n)
         if n in before.maps:
             out.add(n)
         kept = program.kept.get(n)
-        for s in kept.filling if kept is not None else ():
-            todo += [*s.reads, *_maps_of(program, s.drives, rows)]
+        if kept is not None:
+            # A map that there was before is filled again, and looked up by others as it was.
+            todo += [r for s in kept.filling for r in s.reads] if n in before.maps else kept.reads
+            strata = [s.drives for s in kept.filling]
     return out
-
-
-def _maps_of(program: Program, relation: str | None, rows: Mapping[str, str]) -> list[str]:
-    """The maps that all rows of a relation are read from."""
-    if relation in program.strata:
-        return [m.name for m in program.strata[relation].maps]
-    return [rows[relation]] if relation in rows else []
