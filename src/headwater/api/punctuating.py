@@ -77,7 +77,7 @@ class Punctuating(Feeding):
 
     def _promises_something(self) -> bool:
         """Whether any source can be over, or lasts."""
-        return promises_something(self.catalog)
+        return bool(self.over.closed) or promises_something(self.catalog)
 
     # --- promises ----------------------------------------------------------------------------------------------------
 
@@ -139,12 +139,15 @@ class Punctuating(Feeding):
         out, counts, over = dict(staged), dict[str, int](), self.over
         for name, change in staged.items():
             source = self.catalog.sources.get(name)
-            if source is None or not (source.schemes or source.append_only) or not change.rows:
+            over_in_part = source is not None and (source.schemes or name in over.closed)
+            if source is None or not (over_in_part or source.append_only) or not change.rows:
                 continue
-            table = whole(change, self.path, working)
+            table = whole(
+                change, self.path, working
+            )  # of staged files only what is looked at is loaded
             if source.append_only:
                 _check_only_added(source, table)
-            if not source.schemes:
+            if not over_in_part:
                 continue
             closed = closed_of(source, over.closed)
             found = divided(table, closed)
@@ -167,7 +170,7 @@ class Punctuating(Feeding):
     ) -> tuple[Over, dict[str, int]]:
         """Takes in what is over after a change: rows that become final go to ledgers. Gives what is over, and how many rows are final."""
         over, catalog = self.over, self.catalog
-        if not self._promises_something():
+        if not points and not self._promises_something():
             return over, {}
         closed, since, marks = dict(over.closed), dict(over.since), dict(over.marks)
         for name, source in catalog.sources.items():
@@ -244,7 +247,7 @@ class Punctuating(Feeding):
     ) -> None:
         """What is final of a view that is new, or planned anew; what its ledger has already is not told again."""
         catalog, program = becomes
-        if not promises_something(catalog):
+        if not self.over.closed and not promises_something(catalog):
             return
         over = self.over
         promises = promises_of(Closing(program, self.session.zone), catalog, over.closed)
