@@ -79,5 +79,5 @@ def _cut(
 def _once(broken: Bools, begins: Bools) -> Any:
     """For each row whether it or a row before it, in its own stretch, is broken."""
     total = np.cumsum(broken)
-    before = (total - broken)[begins]
+    before: Ints = (total - broken)[begins]
     return total > np.repeat(before, np.diff(np.append(np.flatnonzero(begins), len(begins))))
