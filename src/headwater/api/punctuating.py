@@ -21,10 +21,11 @@ from headwater.api.over import CLOSED, MARKS, TOLD, Over, closed_of, held_by, pr
 from headwater.calculus.patterns import Punctuation, Punctuations
 from headwater.engine.change import Change
 from headwater.engine.closing import Region, region, told_now
-from headwater.engine.dead import Promised
+from headwater.engine.dead import Fronted, Promised
 from headwater.engine.here.answers import consolidated
 from headwater.engine.late import ASIDE, Divided, broken, divided, set_aside, values_of
 from headwater.engine.ledgers import LEDGER, scan_ledger, write_down
+from headwater.engine.rings import spec_of
 from headwater.engine.slices import whole
 from headwater.engine.working import Working
 from headwater.errors import BadChange, LateRows, Purged
@@ -60,6 +61,10 @@ class Punctuating(Feeding):
         self._over_known = self.version, over
         self._tell_dead()
 
+    def _promises_something(self) -> bool:
+        """Whether any source can be over, or lasts."""
+        return any(s.schemes or s.append_only for s in self.catalog.sources.values())
+
     # --- promises ----------------------------------------------------------------------------------------------------
 
     def _promises(self, closed: Mapping[str, Punctuations]) -> Promises[Punctuations]:
@@ -83,13 +88,26 @@ class Punctuating(Feeding):
     def _tell_dead(self) -> None:
         """Tells the store what nobody will read again, if that is more than it knows; entries go when it rewrites runs."""
         writer, over, known = self._writer, self.over, self._dead_known
-        if writer is None or not (over.closed or over.told):
+        if writer is None or not self._promises_something():
             return
         if known is None or known[0] is not self.program or known[1] != over.closed:
-            made: dict[str, Dead] = {n: Promised(p) for n, p in self.dead().items()}
+            made = self._predicates(over.closed)
             known = self._dead_known = self.program, over.closed, made
         if writer.dead is not known[2]:
             writer.dead = known[2]
+
+    def _predicates(self, closed: Mapping[str, Punctuations]) -> dict[str, Dead]:
+        """What the store is told of each map: what is dead, and of bags that are read from an end what is dominated."""
+        promises = self._promises(closed)
+        bounds, out = Bounds(promises, *held_by(self.catalog)), dict[str, Dead]()
+        for name, m in self.program.maps.items():
+            dead, fronts = bounds.dead(m), bounds.fronts(m)
+            lasting = promises.count(m, 0)[1] if fronts else Punctuations.NONE
+            if lasting:
+                out[name] = Fronted(dead, spec_of(m), fronts, lasting)
+            elif dead:
+                out[name] = Promised(dead)
+        return out
 
     def dead(self, closed: Mapping[str, Punctuations] | None = None) -> dict[str, Punctuations]:
         """The entries of maps that nobody will read again; maps that have none are left out."""
@@ -135,7 +153,7 @@ class Punctuating(Feeding):
     ) -> tuple[Over, dict[str, int]]:
         """Takes in what is over after a change: rows that become final go to ledgers. Gives what is over, and how many rows are final."""
         over, catalog = self.over, self.catalog
-        if not any(s.schemes or s.append_only for s in catalog.sources.values()):
+        if not self._promises_something():
             return over, {}
         closed, since, marks = dict(over.closed), dict(over.since), dict(over.marks)
         for name, source in catalog.sources.items():
@@ -237,7 +255,7 @@ class Punctuating(Feeding):
     def _lacking(self, program: Program, name: str) -> set[str]:
         """The maps that a new view reads whole, and of which some entries may be gone; they are to be filled again."""
         before = self.program
-        if not self.over.closed and not any(s.append_only for s in self.catalog.sources.values()):
+        if not self._promises_something():
             return set()
         lacking = read_whole(program, before, name) & set(self.dead())
         held, open_only = held_by(self.catalog)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from headwater.calculus.patterns import (
@@ -17,8 +19,10 @@ from headwater.calculus.patterns import (
     subsumes,
 )
 from headwater.engine.membership import matching
-from headwater.state.keys import Bools
+from headwater.plan.bounds import Front
+from headwater.state.keys import Bools, all_parts, equal
 from headwater.state.purging import Dead
+from headwater.state.run import MapSpec, column
 from headwater.state.zones import Zone, Zones
 
 
@@ -45,6 +49,36 @@ class Promised(Dead):
         )
 
 
+class Fronted(Promised):
+    """The same for a bag that is read from its ends: what stands behind enough entries that last is dominated."""
+
+    def __init__(
+        self, promise: Punctuations, spec: MapSpec, fronts: Sequence[Front], lasting: Punctuations
+    ):
+        super().__init__(promise)
+        self.spec, self.fronts, self.lasting = spec, fronts, lasting
+
+    def dominated(self, entries: pa.Table) -> Bools:
+        counts = np.maximum(np.asarray(column(entries, self.spec.count)), 0)
+        counts[~matching(self.lasting, entries)] = 0
+        keys = all_parts([column(entries, n) for n in self.spec.lookup])
+        starts = np.ones(len(counts), np.bool_)
+        if keys:
+            starts[1:] = ~equal([k[1:] for k in keys], [k[:-1] for k in keys])
+        else:
+            starts[1:] = False
+        group = np.cumsum(starts) - 1
+        so_far = np.cumsum(counts)
+        first = np.flatnonzero(starts)
+        before = so_far - counts - (so_far - counts)[first][group]
+        total = np.add.reduceat(counts, first)[group]
+        out = np.ones(len(counts), np.bool_)
+        for front in self.fronts:
+            ahead = total - before - counts if front.last else before
+            out &= ahead >= front.rows
+        return out
+
+
 def _range(zone: Zone) -> Range | None:
     """The values of a zone."""
     low, high = zone.least, zone.greatest
@@ -52,19 +86,29 @@ def _range(zone: Zone) -> Range | None:
 
 
 def _value(scalar: pa.Scalar) -> Any:
-    found = scalar.as_py()
+    """A value as the calculus has it; OverflowError for a time that Python has not."""
+    try:
+        found = scalar.as_py()
+    except ValueError as e:
+        raise OverflowError(str(e)) from e
     if isinstance(found, datetime) and found.tzinfo is not None:
         return found.replace(tzinfo=None)
     return found
 
 
 def _within(zone: Zone, p: Pattern) -> bool:
-    values = _range(zone)
+    try:
+        values = _range(zone)
+    except OverflowError:
+        return False
     nulls = not zone.nulls or subsumes(p, Constant(None))
     return nulls and (values is None or subsumes(p, values))
 
 
 def _apart(zone: Zone, p: Pattern) -> bool:
-    values = _range(zone)
+    try:
+        values = _range(zone)
+    except OverflowError:
+        return False
     nulls = not zone.nulls or combine(p, Constant(None)) == NOTHING
     return nulls and (values is None or combine(p, values) == NOTHING)

@@ -9,6 +9,9 @@ read from it:
             ∩ what is closed of a source that keeps open rows    where M holds the rows of one
 
 Who changes M has no part in it: the left side of a join goes by the promises of the right one.
+
+Of a bag in order that is read from an end (`fronts`: min, max, the first n of a group) entries are *dominated*, and may go,
+where as many as are read stand before them and last, though the group is open.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Generic, TypeVar
 
-from headwater.plan.program import Lookup, Map, Program, Statement, Stored, Stratum, View
+from headwater.plan.program import ENDS, Lookup, Map, Program, Statement, Stored, Stratum, View
 from headwater.plan.promises import Promises
 
 P = TypeVar("P")
@@ -30,6 +33,14 @@ class Reader(Generic[P]):
 
     what: Statement | Stratum | View | str
     dead: P
+
+
+@dataclass(frozen=True)
+class Front:
+    """The first rows of each group of a bag, or the last: nobody reads what stands behind as many that are lasting."""
+
+    rows: int
+    last: bool
 
 
 class Bounds(Generic[P]):
@@ -85,6 +96,23 @@ class Bounds(Generic[P]):
         if m.name in self.program.checks:
             yield Reader(m.note, a.none)
 
+    def fronts(self, m: Map) -> tuple[Front, ...]:
+        """How much of each group of a bag is read from which end, where that is all that anybody reads of it."""
+        strata = self.strata.get(m.name, ())
+        others = self.statements.get(m.name) or self.shown.get(m.name) or m.name in self.held
+        if not strata or others or not m.order:
+            return ()
+        found: list[Front] = []
+        for s in strata:
+            ends = [ENDS.get(b.function) for b in s.from_bags if b.map == m]
+            r = s.ranked if s.ranked is not None and s.ranked.map == m else None
+            whole = m in (s.group, s.answers) or any(d.map == m for d in s.distinct)
+            if whole or None in ends or (r is not None and r.limit is None):
+                return ()
+            found += [Front(1, e[0]) for e in ends if e is not None]
+            found += [Front(r.limit + r.offset, False)] if r is not None and r.limit else []
+        return tuple(dict.fromkeys(found))
+
     def _of_source(self, m: Map) -> P:
         """What is closed of the relation whose rows a map holds, in terms of the map's columns."""
         closed = self.promises.relation(m.reads[0]).closed
@@ -111,7 +139,10 @@ def looked_up_by(program: Program) -> dict[str, list[tuple[Statement, int]]]:
 
 
 def read_whole(program: Program, before: Program, view: str) -> set[str]:
-    """The maps that there were before which a new view, or the filling of its maps, reads whole."""
+    """The maps that there were before which a new view reads: when its maps are filled, and by their statements ever after.
+
+    What others will not read again of them it may.
+    """
     out: set[str] = set()
     seen: set[str] = set()
     todo = [n for n in program.kept if n not in before.maps]
@@ -130,6 +161,7 @@ def read_whole(program: Program, before: Program, view: str) -> set[str]:
             out.add(n)
         kept = program.kept.get(n)
         if kept is not None:
-            todo += [r for s in kept.filling for r in s.reads]
+            # A map that there was before is filled again, and looked up by others as it was.
+            todo += [r for s in kept.filling for r in s.reads] if n in before.maps else kept.reads
             strata = [s.drives for s in kept.filling]
     return out

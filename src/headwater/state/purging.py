@@ -2,16 +2,17 @@
 
 What is *dead* the store is told, as a predicate of key columns (`Dead`). The law that whoever says so answers for:
 
-    a key that is dead is dead in every run of its map and for ever, and no look-up asks for it.
+    a key that is dead is dead in every run of its map and for ever; no look-up asks for it, and none reads past it.
 
 So it does not matter which of its entries are still there. Of a change map some may be gone and others not, and their sum is
-wrong; of a value map or a latest map the newest may be gone, and an older one shows: nobody sees either, and scans of what is
-shown pass over what is dead. Entries that only stand in the shade of others, *dominated* ones, are found where all runs of a
-map are rewritten at once.
+wrong, also where it was zero; of a value map or a latest map the newest may be gone, and an older one shows: nobody sees
+either. The first or last entries of a group, or a range of them, may be read only where they end before what is dead, and
+scans of what is shown leave it out. Entries that only stand in the shade of others, *dominated* ones, are found where all
+runs of a map are rewritten at once.
 
-A run whose zones say that all of it is dead is dropped unread; a map is rewritten when a quarter of it is dead. How much
-of a run is dead is said by its zones or counted, and then it is not counted again for a while that doubles, so that looking
-costs little beside what is written. What is rewritten was counted, so that nothing is rewritten for nothing.
+A run whose zones say that all of it is dead is dropped unread; a map is rewritten when a quarter of it is dead, and that is
+not little. How much of a run is dead is said by its zones or counted, and then it is not counted again for a while that
+doubles, so that looking costs little beside what is written. What is rewritten was counted: nothing is rewritten in vain.
 """
 
 from __future__ import annotations
@@ -62,7 +63,8 @@ class Dead:
     def dominated(self, entries: pa.Table) -> Bools | None:
         """Which of the living entries nobody reads because of others beside them; None where it is never asked.
 
-        The table has all entries of some groups (look-up keys), in order, each group whole.
+        The table has all entries of some groups (look-up keys), in order, each group whole, as they were at a version
+        that may not be the newest: whatever has come since, they are dominated still.
         """
         return None
 
