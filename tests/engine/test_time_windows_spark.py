@@ -139,6 +139,7 @@ def opened(path: Path, zone: str, asked: list[str]) -> tuple[Any, hw.Database]:
     """A session in a zone, and a database with a view for each query."""
     spark = session().newSession()
     spark.conf.set("spark.sql.session.timeZone", zone)
+    spark.conf.set("spark.sql.codegen.wholeStage", "false")  # for so few rows, most of the time
     db = hw.open(path, spark)
     db.source("t", SCHEMA)
     db.source("u", "k INT, name STRING")

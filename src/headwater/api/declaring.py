@@ -322,7 +322,7 @@ class Declaring(Applying):
                 program = without_source(self.program, set(source.relations), maps)
             kept = program.maps
             with self._commit(f"drop {name}", (rest, program)) as commit:
-                kinds = "source", "view", "node", "closed", "marks", "told"
+                kinds = "source", "view", "node", "closed", "marks", "told", "begins"
                 mine = {f"{kind}:{name}" for kind in kinds}
                 for fact in commit.base.facts:
                     if fact in mine or fact.startswith((f"{FROM}{name}/", f"{FROM}{name}:")):

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
-from headwater.api.over import Over, closed_of, promises_of, schemes_of
+from headwater.api.over import Over, closed_of, of_rows, promises_of, schemes_of
 from headwater.api.versions import Defined, Readable
 from headwater.calculus.patterns import Punctuations
 from headwater.engine import view_rows
@@ -16,7 +16,7 @@ from headwater.engine.ledgers import VERSION, scan_ledger
 from headwater.engine.rings import spec_of
 from headwater.errors import QueryError, UnknownName
 from headwater.plan.closing import Closing
-from headwater.plan.program import Answered, Nested, Stored, View
+from headwater.plan.program import Nested, View
 from headwater.state.run import column
 
 
@@ -60,13 +60,7 @@ class Finals(Readable):
         view = self._view_at(at, name, snapshot.number)
         over = self._over_at(snapshot, at)
         promises = promises_of(Closing(at.program, self.session.zone), at.catalog, over.closed)
-        match view.rows:
-            case Answered(stratum):
-                return promises.relation(stratum).closed
-            case Stored(map=m):
-                names = [n for n, _ in view.type.fields]
-                return promises.closed(m).rename(dict(zip(m.columns, names, strict=True)))
-        return Punctuations.NONE
+        return of_rows(promises, view)
 
     def closed_source(self, name: str, version: int | None = None) -> Punctuations:
         """What of a source is over, NULL in its closing columns included."""

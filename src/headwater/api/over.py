@@ -6,15 +6,20 @@ that its ledger has (`told:`). Promises of maps and views are computed from thes
 
 from __future__ import annotations
 
+<<<<<<< HEAD
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+=======
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+>>>>>>> main
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
 from headwater.api.catalog import Catalog, SourceDef
-from headwater.calculus.patterns import Punctuations
+from headwater.calculus.patterns import Punctuation, Punctuations
 from headwater.calculus.types import Base, RecordType
 from headwater.errors import UnknownName
 from headwater.language.closes import Scheme as Closes
@@ -23,11 +28,16 @@ from headwater.language.closes import schemes_of as schemes_by
 from headwater.plan.advice import Advice, ViewBounds
 from headwater.plan.analysis import maps_of
 from headwater.plan.closing import Closing
+<<<<<<< HEAD
 from headwater.plan.outlook import Declared, promised
 from headwater.plan.program import Program
 from headwater.plan.promises import Promise, Promises, Scheme, Told
+=======
+from headwater.plan.program import Answered, Stored, View
+from headwater.plan.promises import Column, Promise, Promises, Scheme, Schemes, Told, least
+>>>>>>> main
 
-CLOSED, MARKS, TOLD = "closed:", "marks:", "told:"
+CLOSED, MARKS, TOLD, BEGINS = "closed:", "marks:", "told:", "begins:"
 """How the facts are called that say what is over."""
 
 
@@ -40,11 +50,13 @@ class Over:
     """The version in which each source was closed last."""
     marks: Mapping[str, list[dict[Any, Any]]] = field(default_factory=dict)
     told: Mapping[str, Punctuations] = field(default_factory=dict)
+    begins: Mapping[str, Punctuations] = field(default_factory=dict)
+    """Of views that came after rows were gone, the entries that such rows may have reached: they are never shown."""
 
     @staticmethod
     def read(facts: Mapping[str, Any], catalog: Catalog) -> Over:
         """What the facts of a version say."""
-        closed, since, marks, told = {}, {}, {}, {}
+        closed, since, marks, told, begins = {}, {}, {}, {}, {}
         for key, value in facts.items():
             kind, colon, name = key.partition(":")
             match kind + colon:
@@ -55,7 +67,9 @@ class Over:
                     marks[name] = _marks(value, catalog.sources[name])
                 case "told:":
                     told[name] = Punctuations.from_data(value)
-        return Over(closed, since, marks, told)
+                case "begins:":
+                    begins[name] = Punctuations.from_data(value)
+        return Over(closed, since, marks, told, begins)
 
 
 def types_of(row: RecordType) -> dict[str, Base]:
@@ -85,6 +99,43 @@ def promises_of(
                 all_of_it = over if over == Punctuations.EVERYTHING else Punctuations.NONE
                 known[relation] = Promise(all_of_it, all_of_it, all_of_it)
     return Promises(closing, Told(), known.get)
+
+
+def still_whole(
+    closing: Closing, catalog: Catalog, over: Over, names: Collection[str]
+) -> Promises[Punctuations] | None:
+    """What of relations and maps no row reaches that some sources keep no more; None if they keep all.
+
+    It is asked as promises are: which keys are reached by rows alone that are not closed?
+    """
+    known: dict[str, Promise[Punctuations]] = {}
+    for source in catalog.sources.values():
+        whole = Punctuations.EVERYTHING
+        if source.name in names and source.retain == "open" and source.name in over.closed:
+            whole = others(closed_of(source, over.closed))
+        known[source.name] = Promise(whole, whole, whole)
+    if all(p.closed == Punctuations.EVERYTHING for p in known.values()):
+        return None
+    return Promises(closing, Told(), known.get)
+
+
+def others(closed: Punctuations) -> Punctuations:
+    """The rows that do not match."""
+    rest = [Punctuation()]
+    for p in closed:
+        rest = [x for q in rest for x in q.without(p, closed.types)]
+    return Punctuations(rest, closed.types)
+
+
+def of_rows(promises: Promises[Punctuations], view: View) -> Punctuations:
+    """What is closed of a view, in terms of its columns."""
+    match view.rows:
+        case Answered(stratum):
+            return promises.relation(stratum).closed
+        case Stored(map=m):
+            names = [n for n, _ in view.type.fields]
+            return promises.closed(m).rename(dict(zip(m.columns, names, strict=True)))
+    return Punctuations.NONE
 
 
 def schemes_of(closing: Closing, catalog: Catalog) -> Promises[frozenset[Scheme]]:
@@ -166,6 +217,8 @@ def held_by(catalog: Catalog) -> tuple[dict[str, str], frozenset[str]]:
 def hidden_at(over: Over, catalog: Catalog) -> dict[str, Punctuations]:
     """What of the maps of views and sources is not shown."""
     out = dict(over.told)
+    for name, never in over.begins.items():
+        out[name] = out[name] | never if name in out else never
     for source in catalog.sources.values():
         if source.retain == "open" and source.name in over.closed:
             m = source.maps[source.name]

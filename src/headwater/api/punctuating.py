@@ -17,8 +17,21 @@ import pyarrow.compute as pc
 
 from headwater.api.catalog import Catalog, SourceDef
 from headwater.api.feeding import Feeding
-from headwater.api.over import CLOSED, MARKS, TOLD, Over, closed_of, held_by, promises_of, types_of
+from headwater.api.over import (
+    BEGINS,
+    CLOSED,
+    MARKS,
+    TOLD,
+    Over,
+    closed_of,
+    held_by,
+    others,
+    promises_of,
+    still_whole,
+    types_of,
+)
 from headwater.calculus.patterns import Punctuation, Punctuations
+from headwater.calculus.terms import relations
 from headwater.engine.change import Change
 from headwater.engine.closing import Region, region, told_now
 from headwater.engine.dead import Fronted, Promised
@@ -32,7 +45,7 @@ from headwater.errors import BadChange, LateRows, Purged
 from headwater.language.closes import Scheme, passed
 from headwater.plan.bounds import Bounds, read_whole
 from headwater.plan.closing import Closing
-from headwater.plan.program import WEIGHT, Program, View
+from headwater.plan.program import WEIGHT, Answered, Program, Stored, View
 from headwater.plan.promises import Promises
 from headwater.state.purging import Dead
 from headwater.state.run import column
@@ -102,7 +115,7 @@ class Punctuating(Feeding):
         bounds, out = Bounds(promises, *held_by(self.catalog)), dict[str, Dead]()
         for name, m in self.program.maps.items():
             dead, fronts = bounds.dead(m), bounds.fronts(m)
-            lasting = promises.count(m, 0)[1] if fronts else Punctuations.NONE
+            lasting = bounds.behind(m)
             if lasting:
                 out[name] = Fronted(dead, spec_of(m), fronts, lasting)
             elif dead:
@@ -177,7 +190,7 @@ class Punctuating(Feeding):
                 commit.set(f"{CLOSED}{name}", {"set": after.to_data(), "version": commit.version})
         told, counts = self._told(commit, working, closed)
         _create(commit, working)
-        return Over(closed, since, marks, told), counts
+        return Over(closed, since, marks, told, over.begins), counts
 
     def _told(
         self, commit: StoreCommit, working: Working, closed: Mapping[str, Punctuations]
@@ -205,11 +218,12 @@ class Punctuating(Feeding):
         before: Punctuations,
     ) -> Region:
         """What becomes final of a view; remembered, for most commits close nothing."""
+        never = self.over.begins.get(view.name, Punctuations.NONE)
         if was is not now:
-            return region(was, now, view, before)
+            return region(was, now, view, before, never)
         known = self._regions.get(view.name)
         if known is None or known[0] is not now or known[1].before is not before:
-            known = self._regions[view.name] = now, region(was, now, view, before)
+            known = self._regions[view.name] = now, region(was, now, view, before, never)
         return known[1]
 
     def _write_down(
@@ -231,7 +245,8 @@ class Punctuating(Feeding):
         catalog, program = becomes
         over = self.over
         promises = promises_of(Closing(program, self.session.zone), catalog, over.closed)
-        moved = region(promises, promises, view, Punctuations.NONE)
+        never = self._begins(commit, view, becomes)
+        moved = region(promises, promises, view, Punctuations.NONE, never)
         if not moved.after:
             return
         found = told_now(program, view, working, moved, self.session.evaluate)
@@ -246,6 +261,39 @@ class Punctuating(Feeding):
         self._write_down(commit, working, view, new)
         commit.set(f"{TOLD}{view.name}", moved.after.to_data())
 
+    def _begins(
+        self, commit: StoreCommit, view: View, becomes: tuple[Catalog, Program]
+    ) -> Punctuations:
+        """What of a new view is never shown, as rows that are kept no more may have reached it; nothing if there are none."""
+        known = self.over.begins.get(view.name)
+        if known is not None:
+            return known
+        catalog, program = becomes
+        names = [r.name for r in relations(catalog.whole(view.name))]
+        closing = Closing(program, self.session.zone)
+        promises = still_whole(closing, catalog, self.over, names)
+        if promises is None:
+            return Punctuations.NONE
+        match view.rows:
+            case Answered(stratum):
+                whole = promises.groups(program.strata[stratum]).closed
+            case Stored(map=m):
+                whole = promises.closed(m)
+            case _:
+                whole = Punctuations.NONE
+        if not whole:
+            purged = [
+                n for n in names if n in self.over.closed and catalog.sources[n].retain == "open"
+            ]
+            raise Purged(
+                f"rows of `{purged[0]}` that `{view.name}` would need are over, and are kept no more",
+                hint="define the view before rows are closed, declare the source with retain=True, or show the columns "
+                "by which it is closed",
+            )
+        never = others(whole)
+        commit.set(f"{BEGINS}{view.name}", never.to_data())
+        return never
+
     def _spare(self, maps: set[str]) -> None:
         """Nothing of some maps goes until the next commit says what is dead."""
         assert self._writer is not None
@@ -257,15 +305,17 @@ class Punctuating(Feeding):
         before = self.program
         if not self._promises_something():
             return set()
-        lacking = read_whole(program, before, name) & set(self.dead())
         held, open_only = held_by(self.catalog)
-        purged = [held[n] for n in lacking if held.get(n) in open_only]
-        if purged:
-            raise Purged(
-                f"rows of `{purged[0]}` that `{name}` would need are over, and are kept no more",
-                hint="define views before rows are closed, or declare the source with retain=True",
-            )
-        return lacking - set(held)
+        forgets = set(self._predicates(self.over.closed))
+        lacking = (read_whole(program, before, name) & forgets) - set(held)
+        for n in lacking:
+            purged = open_only.intersection(program.maps[n].reads, self.over.closed)
+            if purged:
+                raise Purged(
+                    f"`{name}` would share a map with other views, from which rows of `{min(purged)}` are gone",
+                    hint="define views before rows are closed, or declare the source with retain=True",
+                )
+        return lacking
 
 
 def _create(commit: StoreCommit, working: Working) -> None:

@@ -149,7 +149,8 @@ class Readable:
     def _reading(self, snapshot: Snapshot, at: Defined) -> Working:
         refs = {n: refs for n, (_, refs) in snapshot.version.maps.items()}
         made = Working(at.program.maps, refs, snapshot.runs)
-        made.hidden = hidden_at(self._over_at(snapshot, at), at.catalog)
+        over = self._over_at(snapshot, at)
+        made.hidden, made.never = hidden_at(over, at.catalog), over.begins
         return made
 
     def _over_at(self, snapshot: Snapshot, at: Defined) -> Over:

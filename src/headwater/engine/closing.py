@@ -41,10 +41,16 @@ class Region:
     before: Punctuations
     after: Punctuations
     grows: bool
+    never: Punctuations = Punctuations.NONE
+    """What is never shown, and so never told."""
 
 
 def region(
-    was: Promises[Punctuations], now: Promises[Punctuations], view: View, before: Punctuations
+    was: Promises[Punctuations],
+    now: Promises[Punctuations],
+    view: View,
+    before: Punctuations,
+    never: Punctuations = Punctuations.NONE,
 ) -> Region:
     """What becomes final of a view; what was final stays so, whatever the promises say now.
 
@@ -58,7 +64,7 @@ def region(
             closed = was.closed(m)
         case _:
             closed = before
-    return Region(before, after, not closed.subsumes(before))
+    return Region(before, after, not closed.subsumes(before), never)
 
 
 def told_now(
@@ -83,7 +89,7 @@ def _of_groups(s: Stratum, working: Working, moved: Region, scalars: Scalars) ->
         if keys is not None and keys.num_rows:
             yield rows(s, signed(s, [(current(working.now, s, keys), 1)]), scalars)
     if moved.grows and moved.before:
-        new = [t for m in (s.group, *s.bags) for t in within(working.new(m.name), moved.before)]
+        new = [t for m in (s.group, *s.bags) for t in within(working.new(m.name), moved)]
         if new:
             yield rows(s, components(working, s, different(s.group, new)), scalars)
 
@@ -95,7 +101,7 @@ def _of_entries(view: View, m: Map, working: Working, moved: Region) -> Iterator
             keys = different(m, found)
             yield view_rows(view, m, working.now(m.name).lookup(keys, whole_key=True))
     if moved.grows and moved.before:
-        for table in within(working.new(m.name), moved.before):
+        for table in within(working.new(m.name), moved):
             yield view_rows(view, m, table)
 
 
@@ -104,15 +110,15 @@ def newly(at: Arrangement, moved: Region) -> Iterator[pa.Table]:
     for table in _stored(at):
         mask = matching(moved.after, table)
         if mask.any():
-            mask &= ~matching(moved.before, table)
+            mask &= ~matching(moved.before, table) & ~matching(moved.never, table)
         if mask.any():
             yield table.filter(pa.array(mask))
 
 
-def within(at: Arrangement, told: Punctuations) -> Iterator[pa.Table]:
-    """The entries of runs that match."""
+def within(at: Arrangement, moved: Region) -> Iterator[pa.Table]:
+    """The entries of runs that match what was final before."""
     for table in _stored(at):
-        mask = matching(told, table)
+        mask = matching(moved.before, table) & ~matching(moved.never, table)
         if mask.any():
             yield table.filter(pa.array(mask))
 

@@ -7,7 +7,7 @@ before, or entries that came and went. An increment that is asked for it gives t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -118,29 +118,34 @@ def changed(
 ) -> pa.Table:
     """The rows that a version changed, with their weights; `before` is None where the view was new."""
 
-    def added(name: str) -> Iterator[pa.Table]:
+    never = after.never.get(view.name)
+
+    def added(name: str, names: Mapping[str, str] | None = None) -> Iterator[pa.Table]:
         """What is new in a map; all of it for a new view, which may share the map with older ones."""
-        return after.now(name).scan() if before is None else _added(after, name, version)
+        new = after.now(name).scan() if before is None else _added(after, name, version)
+        return new if never is None else (outside(never, t, names) for t in new)
 
     if isinstance(view.rows, Stored):
         return _stored_rows(view, view.rows.map, added(view.rows.map.name))
     assert isinstance(view.rows, Answered), view.name
     stratum = program.strata[view.rows.stratum]
     if stratum.answers is not None:
+        names = dict(zip(stratum.group.columns, stratum.answers.columns, strict=False))
         found = [
             signed(stratum, [(_components(stratum, t), column(t, "r0"))])
-            for t in added(stratum.answers.name)
+            for t in added(stratum.answers.name, names)
         ]
         if before is None and stratum.always and not found:
             found = [signed(stratum, [(nothing(stratum), 1)])]
     else:
         if before is None:
-            found = list(scan_components(stratum, after))
+            found = list(scan_components(stratum, after, hidden=never))
         else:
             both = Working(
                 after.maps, before.refs, before.runs, added=_newer(after, stratum, version)
             )
-            found = [components(both, stratum, k) for k in _touched(after, stratum, version)]
+            touched = (outside(never, k) for k in _touched(after, stratum, version))
+            found = [components(both, stratum, k) for k in touched if k.num_rows]
     table = pa.concat_tables(found) if found else signed(stratum, [])
     return rows(stratum, table, scalars)
 

@@ -105,6 +105,8 @@ class Working:
         self.reads_new = False
         self.hidden: Mapping[str, Punctuations] = {}
         """What of the maps of views and sources is not shown: it is in their ledgers, or is kept no more."""
+        self.never: Mapping[str, Punctuations] = {}
+        """What of them was never shown, so that its changes are not told either."""
         self._specs = {} if specs is None else specs
 
     def spec(self, name: str) -> MapSpec:

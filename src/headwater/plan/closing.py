@@ -518,6 +518,7 @@ class Closing:
             self._ties_known[known] = _between(self.graph(s), s.columns, ends, types)
         return self._ties_known[known]
 
+<<<<<<< HEAD
     def answered(self, s: Stratum) -> Ties:
         """What ties the key of a stratum's group to the rows that it is answered with."""
         known = s.name, EMITTED
@@ -526,6 +527,10 @@ class Closing:
         return self._ties_known[known]
 
     def _answered(self, s: Stratum) -> Ties:
+=======
+    def answered(self, s: Stratum, by_row: bool = False) -> Ties:
+        """What ties the key of a stratum's group to the rows that it is answered with; or those of its bag in order."""
+>>>>>>> main
         graph = Graph(self.zone)
         for condition in s.where:
             graph.filter(condition.tree)
@@ -541,6 +546,11 @@ class Closing:
             for column, name in s.ranked.row:
                 graph.equal(names[column], name)
         columns = [(c, c) for c in s.group.columns]
+        if by_row:
+            assert s.ranked is not None
+            for column, name in s.ranked.row:
+                graph.equal(f"bag.{column}", name)
+            columns += [(c, f"bag.{c}") for c in s.ranked.map.columns if c not in s.group.columns]
         ends = {name: shown(name) for name, _ in s.row}
         return _between(graph, columns, ends, [(name, cell.type) for name, cell in s.row])
 
