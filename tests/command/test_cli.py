@@ -255,7 +255,7 @@ def test_status_says_what_is_closed(tmp_path: Path, capsys: Shown) -> None:
     assert main(["status", str(tmp_path)]) == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     closed = next(x for x in lines if x[:3] == ["r", "append-only,", "closes"])
-    assert " ".join(closed[3:]) == "t, 5 behind ⟨t: (*, 35)⟩ ∪ ⟨t: null⟩ 1"
+    assert " ".join(closed[3:]) == "t, 5 behind ⟨t: (*, 34]⟩ ∪ ⟨t: null⟩ 1"
     assert {tuple(x[:3]) for x in lines if x} >= {
         ("sources", "1", "3"),
         ("ledgers", "1", "2"),

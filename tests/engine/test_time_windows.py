@@ -16,11 +16,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import headwater as hw
-<<<<<<< HEAD
-from headwater.calculus.scalars import evaluate
-from headwater.calculus.terms import Call, Const, Var
-from headwater.calculus.types import BIGINT, TIMESTAMP, TIMESTAMP_NTZ, Base, Boxed, bag
-=======
 from headwater.calculus.data import from_python
 from headwater.calculus.interpret import interpret
 from headwater.calculus.scalars import evaluate
@@ -35,16 +30,12 @@ from headwater.calculus.types import (
     RecordType,
     bag,
 )
->>>>>>> main
 from headwater.calculus.windows import Reach, Window, reach
 from headwater.calculus.windows import evaluate as meaning
 from headwater.engine.here import arrow, sessions
 from headwater.engine.here import windows as kernel
 from headwater.interop.arrow_types import arrow_type
-<<<<<<< HEAD
-=======
 from headwater.language.sql import read_sql
->>>>>>> main
 from headwater.language.sql.time_windows import durations
 from headwater.plan.scalar import scalar
 
@@ -72,13 +63,9 @@ def in_arrow(name: str, t: Base, times: list[int | None], *numbers: int) -> list
     """The values of a call, from its tree."""
     column = Var("t", t)
     made = scalar(Call(name, (column, *(Const(n, BIGINT) for n in numbers))), {column: "t"})
-<<<<<<< HEAD
-    assert made.tree is not None and not arrow.in_zone(made.tree)
-=======
     literals = [["literal", "bigint", n] for n in numbers]
     assert made.tree == [name, str(made.type), ["column", str(t), "t"], *literals]
     assert not arrow.in_zone(made.tree)
->>>>>>> main
     values = pa.array(times, pa.int64()).view(arrow_type(t))
     return arrow.evaluate(made.tree, pa.table({"t": values})).to_pylist()
 
@@ -333,8 +320,6 @@ def applied(db: hw.Database, there: Counter[Row], new: list[Row], places: list[i
         del there[row]
 
 
-<<<<<<< HEAD
-=======
 T = bag(RecordType((("k", INTEGER), ("ts", TIMESTAMP), ("v", INTEGER))))
 
 
@@ -348,7 +333,6 @@ def test_the_terms_mean_it_too(rows: list[Row], name: str) -> None:
     assert dict(found) == dict(wanted)
 
 
->>>>>>> main
 Story = list[tuple[list[Row], list[int]]]
 
 
@@ -430,8 +414,6 @@ def test_a_late_row_joins_two_sessions(tmp_path: Path) -> None:
         assert rows_of(db) == [(1, on(0), on(10), 2), (1, on(10, 1), on(19), 2), apart[2]]
 
 
-<<<<<<< HEAD
-=======
 def test_sessions_go_on_after_a_database_is_opened_again(tmp_path: Path) -> None:
     query = (
         "SELECT session_window.start, count(*) AS n FROM t GROUP BY session_window(ts, '5 minutes')"
@@ -444,7 +426,6 @@ def test_sessions_go_on_after_a_database_is_opened_again(tmp_path: Path) -> None
         assert rows_of(db) == [(on(0), 3)]
 
 
->>>>>>> main
 def test_a_row_hops_through_all_windows_that_hold_it(tmp_path: Path) -> None:
     query = "SELECT window.start, sum(v) AS s FROM t GROUP BY window(ts, '10 minutes', '5 minutes')"
     with opened(tmp_path, query) as db:

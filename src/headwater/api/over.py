@@ -6,14 +6,9 @@ that its ledger has (`told:`). Promises of maps and views are computed from thes
 
 from __future__ import annotations
 
-<<<<<<< HEAD
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-=======
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
->>>>>>> main
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
@@ -28,14 +23,9 @@ from headwater.language.closes import schemes_of as schemes_by
 from headwater.plan.advice import Advice, ViewBounds
 from headwater.plan.analysis import maps_of
 from headwater.plan.closing import Closing
-<<<<<<< HEAD
 from headwater.plan.outlook import Declared, promised
-from headwater.plan.program import Program
+from headwater.plan.program import Answered, Program, Stored, View
 from headwater.plan.promises import Promise, Promises, Scheme, Told
-=======
-from headwater.plan.program import Answered, Stored, View
-from headwater.plan.promises import Column, Promise, Promises, Scheme, Schemes, Told, least
->>>>>>> main
 
 CLOSED, MARKS, TOLD, BEGINS = "closed:", "marks:", "told:", "begins:"
 """How the facts are called that say what is over."""

@@ -77,6 +77,8 @@ class MapBound:
     leaves: Needs | None = None
     first: int = 0
     """Of a front: how many entries of a group stay."""
+    over: bool = False
+    """Of a front: whether it is the last entries of those that are over, beside those that are open."""
     blocked: tuple[str, ...] = ()
     would_do: tuple[Measures, ...] = ()
 
@@ -191,6 +193,7 @@ class Advice:
             what,
             state,
             first=sum(f.rows for f in fronts),
+            over=any(f.over for f in fronts),
             blocked=tuple(dict.fromkeys(self.blocks(r) for r in now.blocked(m))),
             would_do=self.meets(lambda o: not o.grows(m), maps),
         )

@@ -50,8 +50,8 @@ FARTHEST = 6
 """How many ties a column is followed over."""
 MOST_WAYS = 4
 """How many of the ways from one column to another are tried."""
-EMITTED = -1
-"""The place of what a statement emits, beside those of its steps."""
+EMITTED, BY_ROW = -1, -2
+"""The places of what a statement emits, and of the rows of a bag in order, beside those of steps."""
 
 
 # --- ties --------------------------------------------------------------------------------------------------------------
@@ -518,19 +518,14 @@ class Closing:
             self._ties_known[known] = _between(self.graph(s), s.columns, ends, types)
         return self._ties_known[known]
 
-<<<<<<< HEAD
-    def answered(self, s: Stratum) -> Ties:
-        """What ties the key of a stratum's group to the rows that it is answered with."""
-        known = s.name, EMITTED
-        if known not in self._ties_known:
-            self._ties_known[known] = self._answered(s)
-        return self._ties_known[known]
-
-    def _answered(self, s: Stratum) -> Ties:
-=======
     def answered(self, s: Stratum, by_row: bool = False) -> Ties:
         """What ties the key of a stratum's group to the rows that it is answered with; or those of its bag in order."""
->>>>>>> main
+        known = s.name, BY_ROW if by_row else EMITTED
+        if known not in self._ties_known:
+            self._ties_known[known] = self._answered(s, by_row)
+        return self._ties_known[known]
+
+    def _answered(self, s: Stratum, by_row: bool) -> Ties:
         graph = Graph(self.zone)
         for condition in s.where:
             graph.filter(condition.tree)
@@ -538,19 +533,16 @@ class Closing:
             graph.bind(shown(name), cell)
         if s.group.name in self.program.kept:
             graph.hold({c: c for c in s.group.columns}, self.invariants(s.group))
-        bag = s.ranked.map if s.ranked is not None else None
-        if s.ranked is not None and bag is not None and bag.name in self.program.kept:
+        columns = [(c, c) for c in s.group.columns]
+        if s.ranked is not None and s.ranked.map.name in self.program.kept:
             # Each row is an entry of the bag, whose first columns are the key of its group.
+            bag = s.ranked.map
             names = {c: c if c in s.group.columns else f"bag.{c}" for c in bag.columns}
             graph.hold(names, self.invariants(bag))
             for column, name in s.ranked.row:
                 graph.equal(names[column], name)
-        columns = [(c, c) for c in s.group.columns]
-        if by_row:
-            assert s.ranked is not None
-            for column, name in s.ranked.row:
-                graph.equal(f"bag.{column}", name)
-            columns += [(c, f"bag.{c}") for c in s.ranked.map.columns if c not in s.group.columns]
+            if by_row:
+                columns += [(c, names[c]) for c in bag.columns if c not in s.group.columns]
         ends = {name: shown(name) for name, _ in s.row}
         return _between(graph, columns, ends, [(name, cell.type) for name, cell in s.row])
 

@@ -98,8 +98,7 @@ class Outlook:
             return "kept"
         if self.ends(m) is not None:
             return "ends"
-        front = self.bounds.fronts(m) and self.promises.count(m, 0)[1]
-        return "front" if front else "unbounded"
+        return "front" if self.bounds.behind(m) else "unbounded"
 
     def _never_changes(self, m: Map) -> bool:
         if m.name in self.closing.program.kept:

@@ -47,8 +47,10 @@ def _map(m: MapBound) -> list[str]:
             lines = ["kept        its source keeps all its rows"]
             return [*lines, *_would("would do    ", m.would_do)]
         case "front":
-            kept = "the first entry" if m.first == 1 else f"the first {m.first} entries"
-            lines = [f"by group    {kept} of each group, but groups stay"]
+            end = "last" if m.over else "first"
+            kept = f"the {end} entry" if m.first == 1 else f"the {end} {m.first} entries"
+            of = "each group's that are over" if m.over else "each group"
+            lines = [f"by group    {kept} of {of}, but groups stay"]
         case _:
             lines = []
     lines += [f"unbounded   {why}" for why in m.blocked]
