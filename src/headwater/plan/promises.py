@@ -125,6 +125,8 @@ class Column:
     in_order: bool = False
     of: str = ""
     """The column of a source that it comes from, where this is followed."""
+    nulls: bool = True
+    """Whether NULL is closed with it, as it is from the start in a column that closes a source."""
 
     def __str__(self) -> str:
         return self.name
@@ -164,7 +166,9 @@ class Schemes:
         return least(a | b)
 
     def from_the_start(self, promise: frozenset[Scheme], column: str) -> frozenset[Scheme]:
-        return frozenset(s for s in promise if all(c.in_order for c in s if c.name == column))
+        return frozenset(
+            s for s in promise if all(c.in_order and c.nulls for c in s if c.name == column)
+        )
 
     def only(self, promise: frozenset[Scheme], columns: Collection[str]) -> frozenset[Scheme]:
         return frozenset(s for s in promise if all(c.name in columns or not c.name for c in s))
@@ -178,9 +182,9 @@ class Schemes:
 
 def least(schemes: Iterable[Scheme]) -> frozenset[Scheme]:
     """Schemes without those whose columns contain another's; of equal ones, the one that comes from fewest columns."""
-    found: dict[frozenset[tuple[str, bool]], Scheme] = {}
+    found: dict[frozenset[tuple[str, bool, bool]], Scheme] = {}
     for s in schemes:
-        columns = frozenset((c.name, c.in_order) for c in s if c.name)
+        columns = frozenset((c.name, c.in_order, c.nulls) for c in s if c.name)
         if columns not in found or _origins(s) < _origins(found[columns]):
             found[columns] = s
     return frozenset(s for at, s in found.items() if not any(o < at for o in found))
@@ -195,7 +199,7 @@ def _through(tie: Tie, c: Column) -> Column | None:
     for step in tie.steps:
         match step:
             case AtMost() if c.in_order:
-                pass
+                c = replace(c, nulls=False)  # a comparison says nothing of NULL
             case Image() | Preimage():
                 pass
             case _:
