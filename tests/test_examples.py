@@ -32,18 +32,27 @@ SAYS = {
     "by_hand": ["by hand and in SQL: ann 3: 25"],
     "sessions": ["one by one: ann 00:00-00:20 (3) ann 01:30-01:35 (2) bob 00:10-00:10 (1)"],
     "enrich": ["ann 01 March Norway, ann 02 March Peru, bob 01 March None\nbob 01 March None\n"],
+    "outage": [
+        "reports and a call: nothing is final\nthe last call of hour 3: zone 1 at 3 is final\n",
+        "two more reports of hour 3: zone 4 at 3 is final\n",
+        "a late row for `calls`: {'zone': 1, 'hour': 3, 'phone': '555-0102'} matches ⟨hour: {null, 3}⟩",
+        "no more calls at all: nothing is final\na report of hour 5: zone 7 at 5 is final\n",
+    ],
+    "disorder": ["25 minutes: 150 windows are final, 25 events were late", "late in version"],
 }
 STAGES = ("crawl", "median", "cube", "by_hand", "sessions", "enrich")
-"""Examples of stages; tests/test_flow_examples.py compares them with plain Python. They start no Spark."""
+"""Examples of stages; tests/test_flow_examples.py compares them with plain Python."""
+HERE = (*STAGES, "outage", "disorder")
+"""Examples that start no Spark."""
 ALL = [
-    pytest.param(p, id=p.stem, marks=[] if p.stem in STAGES else [pytest.mark.spark])
+    pytest.param(p, id=p.stem, marks=[] if p.stem in HERE else [pytest.mark.spark])
     for p in sorted(EXAMPLES.glob("*.py"))
 ]
 
 
 @pytest.mark.parametrize("path", ALL)
 def test_an_example_runs(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    if path.stem not in STAGES:
+    if path.stem not in HERE:
         session()  # the one that is active; without it an example starts its own
     runpy.run_path(str(path), run_name="__main__")
     shown = capsys.readouterr().out

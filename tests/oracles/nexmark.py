@@ -104,15 +104,26 @@ class House:
         if number % 50 == 0 or not self.persons:
             self.persons += 1
             n = self.persons
-            place = rng.choice([("Portland", "or"), ("Boise", "id"), ("Fresno", "ca"), ("Reno", "nv")])
+            place = rng.choice(
+                [("Portland", "or"), ("Boise", "id"), ("Fresno", "ca"), ("Reno", "nv")]
+            )
             return "person", (n, f"name {n}", f"{n}@example.org", *place, ts)
         if number % 50 in (1, 2, 3) or not self.auctions:
             self.auctions += 1
             seller = max(1, self.persons - rng.randint(0, 3))
             expires = ts + timedelta(seconds=rng.randint(5, 60))
-            row = self.auctions, f"item {self.auctions % 7}", rng.randint(1, 99), ts, expires, seller
+            row = (
+                self.auctions,
+                f"item {self.auctions % 7}",
+                rng.randint(1, 99),
+                ts,
+                expires,
+                seller,
+            )
             return "auction", (*row, rng.randint(9, 12))
-        channel = rng.choice(["apple", "Google", "facebook", "baidu", f"channel-{rng.randint(1, 9)}"])
+        channel = rng.choice(
+            ["apple", "Google", "facebook", "baidu", f"channel-{rng.randint(1, 9)}"]
+        )
         url = f"https://www.example.org/{rng.choice('abc')}/{rng.choice('xy')}/item.htm?query=1"
         url += f"&channel_id={rng.randint(1, 9)}" if rng.random() < 0.5 else ""
         auction, bidder = max(1, self.auctions - rng.randint(0, 8)), rng.randint(1, self.persons)

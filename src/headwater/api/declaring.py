@@ -377,7 +377,9 @@ class Declaring(Applying):
                 if name not in sources:
                     commit.create(spec_of(m))
             working = self._working(commit, program)
-            working.refs = {n: r for n, r in working.refs.items() if n in sources}
+            # Ledgers stay: what they have is not told again.
+            held = {n: r for n, r in working.refs.items() if n in sources or n.startswith(LEDGER)}
+            working.refs = held
             with self._telling("writing"):
                 self._fill(commit, working, program, catalog.of_sources())
                 for name, view in program.views.items():

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow.compute as pc
 
+from headwater.api.catalog import as_stored
 from headwater.api.over import said_of
 from headwater.api.running import Running
 from headwater.calculus.patterns import Punctuations
@@ -66,12 +67,14 @@ class Explaining(Running):
         stage = self.graph.stages.get(name)
         if stage is None:
             return super().explain(name)
-        graph = self.shown()
-        return explain_stage(graph.stages[name], graph)
+        with as_stored(self.version, "graph"):
+            graph = self.shown()
+            return explain_stage(graph.stages[name], graph)
 
     def explain_graph(self) -> Explanation:
         """The whole graph: sources, views, stages and flows, cycles, who waits for what, and what depends on no schedule."""
-        return explain_graph(self.shown())
+        with as_stored(self.version, "graph"):
+            return explain_graph(self.shown())
 
     def shown(self) -> Shown:
         """The graph of the version that the handle is at."""
