@@ -346,7 +346,8 @@ def test_sets_written_out() -> None:
     assert of({"hour": 1}, {"hour": 2}, {"hour": 3}) == "⟨hour: [1, 3]⟩"
     assert of({"hour": 1}, {"hour": 5}, {"hour": 3}) == "⟨hour: {1, 3, 5}⟩"
     assert of({"hour": below(3)}, {"hour": between(3, 5)}, {"hour": 6}) == "⟨hour: (*, 6]⟩"
-    assert of({"hour": {1, 2, 9}}) == "⟨hour: {1, 2, 9}⟩"
+    assert of({"hour": {1, 2, 9}}) == "⟨hour: [1, 2]⟩ ∪ ⟨hour: 9⟩"
+    assert of({"hour": {1, 2, 9}, "zone": 4}) == "⟨hour: {1, 2, 9}, zone: 4⟩", "which is shorter"
     assert of({"hour": {1, 2, 3, 9}}) == "⟨hour: [1, 3]⟩ ∪ ⟨hour: 9⟩"
     assert of({"hour": below(3)}, {"hour": None}, {"hour": since(3)}) == "⟨⟩"
     assert of({"hour": 3}, {"hour": below(5), "zone": 1}, {"hour": 3, "zone": 7}) in (
@@ -373,14 +374,31 @@ def test_columns_are_renamed_and_promises_about_others_forgotten() -> None:
 
 
 def test_types_come_with_either_set() -> None:
-    typed, plain = Punctuations([closed({"hour": 1})], WHOLE), Punctuations([closed({"hour": 2})])
-    for found in (
-        typed | plain,
-        plain | typed,
-        NONE | typed | plain,
-        typed.add(closed({"hour": 2})),
-    ):
-        assert str(found) == "⟨hour: [1, 2]⟩"
+    typed, plain = (
+        Punctuations([closed({"hour": 3})], WHOLE),
+        Punctuations([closed({"hour": below(3)})]),
+    )
+    for found in (typed | plain, plain | typed, NONE | typed | plain):
+        assert found == Punctuations([closed({"hour": upto(3)})], WHOLE)
+    assert typed.add(closed({"hour": below(3)})) == typed | plain
+    apart = plain | Punctuations([closed({"zone": 1})], WHOLE)
+    assert set(apart) == {closed({"hour": upto(2)}), closed({"zone": 1})}
+    assert plain & typed == typed & plain == NONE
+    assert (plain & Punctuations([closed({"hour": above(1)})], WHOLE)).members == (
+        closed({"hour": 2}),
+    )
+
+
+def test_a_row_is_found_behind_ranges_that_begin_later() -> None:
+    long, short = (
+        {"hour": between(0, 99), "zone": below(5)},
+        {"hour": between(6, 7), "zone": above(8)},
+    )
+    found = Punctuations(map(closed, (long, short)), WHOLE)
+    assert found.matches({"hour": 50, "zone": 1}) and not found.matches({"hour": 50, "zone": 9})
+    assert (
+        found.matches({"hour": 6, "zone": 9}) and found.add(closed({"hour": 8, "zone": 2})) is found
+    )
 
 
 def test_many_constants_are_one_list() -> None:

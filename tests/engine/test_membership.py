@@ -33,6 +33,7 @@ from headwater.engine import membership
 from headwater.engine.membership import matching
 from headwater.errors import BadPattern
 from headwater.interop.arrow_types import arrow_type
+from headwater.state.hashing import hash_keys
 from random_patterns import POOLS, few_columns, probes, punctuations, rows
 
 closed = Punctuation.of
@@ -114,6 +115,27 @@ def test_floats_as_spark_has_them() -> None:
     ]:
         found = matching(Punctuations([closed({"x": p})], {"x": ty.DOUBLE}), table)
         assert "".join(map(str, found.astype(int))) == wanted
+
+
+def test_rows_that_share_a_hash_are_told_apart() -> None:
+    """Two keys of two columns, made so that their hashes are the same."""
+
+    def mixed(a: int) -> int:
+        return int(hash_keys([pa.array([a])], 1)[0])
+
+    first, second = (1, 5), (2, mixed(1) + 5 - mixed(2))
+    columns = {"a": ty.BIGINT, "b": ty.BIGINT}
+    table = table_of([{"a": a, "b": b} for a, b in (first, second)], columns)
+    hashes = hash_keys([table.column(n).combine_chunks() for n in columns], 2)
+    assert hashes[0] == hashes[1]
+    for row, other in ((first, second), (second, first)):
+        one = closed(dict(zip(columns, row, strict=True)))
+        assert matching(Punctuations([one], columns), table).tolist() == [
+            row == first,
+            row == second,
+        ]
+        both = [one, closed(dict(zip(columns, other, strict=True)))]
+        assert matching(Punctuations(both, columns), table).tolist() == [True, True]
 
 
 def test_values_that_the_column_cannot_have_are_named() -> None:

@@ -6,16 +6,20 @@ every later answer.
 
 from __future__ import annotations
 
+import contextlib
 import random
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import headwater as hw
 from closings import SOURCES, VIEWS, Story, story
 from headwater.engine.membership import matching
+from headwater.state.arrangement import Arrangement
 
 
 def rows_of(table: Any, drop: tuple[str, ...] = ("_w",)) -> Counter[tuple[Any, ...]]:
@@ -53,6 +57,23 @@ def purge(db: hw.Database) -> int:
     return len(dead)
 
 
+@contextlib.contextmanager
+def unread(db: hw.Database) -> Iterator[None]:
+    """Fails where an entry is looked up or merged that was dead at the version before."""
+    dead = db.dead()
+
+    def look(at: Arrangement, table: pa.Table, how: str) -> None:
+        region = dead.get(at.spec.name)
+        if region is not None and how in ("look-up", "merge", "ends", "range") and table.num_rows:
+            assert not matching(region, table).any(), (at.spec.name, how)
+
+    Arrangement.watch = staticmethod(look)
+    try:
+        yield
+    finally:
+        Arrangement.watch = None
+
+
 def play(tmp_path: Path, seed: int, **sizes: int) -> int:
     told = story(seed, **sizes)
     again = random.Random(seed).choice([None, *VIEWS, *told.views.values()])
@@ -63,7 +84,8 @@ def play(tmp_path: Path, seed: int, **sizes: int) -> int:
         for step, (change, points) in enumerate(told.steps):
             before = closing.version
             wanted = plain.apply(change)
-            commit = closing.apply(change, punctuate=points)
+            with unread(closing):
+                commit = closing.apply(change, punctuate=points)
             assert not commit.late, (seed, commit.late)
             for view in told.views:
                 answer = rows_of(plain.table(view))

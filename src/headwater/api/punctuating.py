@@ -115,7 +115,7 @@ class Punctuating(Feeding):
         bounds, out = Bounds(promises, *held_by(self.catalog)), dict[str, Dead]()
         for name, m in self.program.maps.items():
             dead, fronts = bounds.dead(m), bounds.fronts(m)
-            lasting = promises.count(m, 0)[1] if fronts else Punctuations.NONE
+            lasting = bounds.behind(m)
             if lasting:
                 out[name] = Fronted(dead, spec_of(m), fronts, lasting)
             elif dead:
@@ -306,7 +306,8 @@ class Punctuating(Feeding):
         if not self._promises_something():
             return set()
         held, open_only = held_by(self.catalog)
-        lacking = (read_whole(program, before, name) & set(self.dead())) - set(held)
+        forgets = set(self._predicates(self.over.closed))
+        lacking = (read_whole(program, before, name) & forgets) - set(held)
         for n in lacking:
             purged = open_only.intersection(program.maps[n].reads, self.over.closed)
             if purged:

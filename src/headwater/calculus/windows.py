@@ -11,7 +11,6 @@ up to the last peer, which is the whole partition where there are no order colum
 
 from __future__ import annotations
 
-import math
 from calendar import monthrange
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,11 +18,11 @@ from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any, Literal, TypeAlias
 
-from headwater.calculus.dyadic import POWERS, Dyadic, shown
+from headwater.calculus.frames import AGGREGATES, Row, powers_of
 from headwater.calculus.notation import text
 from headwater.calculus.notation.literals import Literals
 from headwater.calculus.ring import number
-from headwater.calculus.scalars import EXACT, divide, fit, order
+from headwater.calculus.scalars import EXACT, order
 from headwater.calculus.types import (
     BIGINT,
     BOOLEAN,
@@ -32,6 +31,8 @@ from headwater.calculus.types import (
     INTEGER,
     INTEGRAL,
     REAL,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
     VOID,
     Base,
     Exact,
@@ -43,8 +44,6 @@ from headwater.calculus.types import (
 
 Direction: TypeAlias = tuple[bool, bool]
 """Of an order column: whether it descends, and whether its NULLs come last."""
-
-Row: TypeAlias = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -86,7 +85,8 @@ DEFAULT = Frame("range", UNBOUNDED, CURRENT)
 class Window:
     """A function of a row, its frame and its place.
 
-    Arguments are columns of the row. `offset` is what lag, lead, nth_value and ntile are given besides;
+    Arguments are columns of the row. `offset` is what lag, lead, nth_value and ntile are given besides, and the gap
+    between sessions in microseconds (session_start, whose argument is the one order column, which ascends);
     `default` is a column with what lag and lead give where there is no row. Functions of the place alone
     (row_number, rank, lag, ...) have no use for a frame.
     """
@@ -211,6 +211,7 @@ FUNCTIONS: dict[str, Callable[[Types], KeyType | None]] = {
     "cume_dist": _no(DOUBLE),
     "lag": _SAME,
     "lead": _SAME,
+    "session_start": _one(lambda t: t if t in (TIMESTAMP, TIMESTAMP_NTZ) else None),
     "first_value": _SAME,
     "last_value": _SAME,
     "nth_value": _SAME,
@@ -228,7 +229,10 @@ FUNCTIONS: dict[str, Callable[[Types], KeyType | None]] = {
 }
 """The functions, each with the rule for its type; a number that is a parameter is no argument."""
 
-PLACES = ("row_number", "rank", "dense_rank", "ntile", "percent_rank", "cume_dist", "lag", "lead")
+PLACES = (
+    *("row_number", "rank", "dense_rank", "ntile", "percent_rank", "cume_dist", "lag", "lead"),
+    "session_start",
+)
 """Functions of the row's place in the partition; the others are of the frame."""
 
 
@@ -289,6 +293,8 @@ class Partition:
             case "ntile":
                 sizes = [count // w.offset + (b < count % w.offset) for b in range(w.offset)]
                 return [b for b, size in enumerate(sizes, 1) for _ in range(size)][i]
+            case "session_start":
+                return self._session_start(w, i)
             case "lag" | "lead":
                 return self._shifted(w, i, w.offset if w.function == "lead" else -w.offset)
             case _:
@@ -308,6 +314,13 @@ class Partition:
         if 0 <= at < len(self.rows):
             return self.rows[at][1][name]
         return None if w.default is None else self.rows[i][1][w.default]
+
+    def _session_start(self, w: Window, i: int) -> Any:
+        """The first time of the rows that are connected with this one: steps from row to row are the gap at most."""
+        (name,), gap = w.arguments, timedelta(microseconds=w.offset)
+        while i > 0 and self.rows[i][1][name] - self.rows[i - 1][1][name] <= gap:
+            i -= 1
+        return self.rows[i][1][name]
 
     def frame(self, frame: Frame, i: int) -> list[int]:
         """The places of the rows that the i-th row's frame has."""
@@ -381,115 +394,6 @@ def _with_months(day: date, months: int) -> int:
     return date(within + 1, month + 1, min(day.day, last)).toordinal() + cycles * 146_097
 
 
-Aggregate: TypeAlias = Callable[[Window, list[Row]], Any]
-
-
-def _values(w: Window, rows: list[Row]) -> list[Any]:
-    (name,) = w.arguments
-    return [v for row in rows if (v := row[name]) is not None]
-
-
-def _nth(w: Window, rows: list[Row], n: int) -> Any:
-    (name,) = w.arguments
-    seen = _values(w, rows) if w.ignore_nulls else [row[name] for row in rows]
-    return seen[n] if -len(seen) <= n < len(seen) else None
-
-
-def _count(w: Window, rows: list[Row]) -> int:
-    return sum(all(row[name] is not None for name in w.arguments) for row in rows)
-
-
-def total(values: Sequence[Any]) -> Any:
-    """The sum of some numbers in their order: exact, but for floats."""
-    out: Any = 0
-    for v in values:
-        out = EXACT.add(Decimal(out), v) if isinstance(v, Decimal) else out + v
-    return out
-
-
-def powers_of(w: Window) -> list[int]:
-    """Which powers of the values an answer over exact sums is told from."""
-    return [k for (k,) in POWERS[f"_{w.function}"]]
-
-
-def exactly(function: str, values: Sequence[Any]) -> float | None:
-    """An answer over the sums of powers of some numbers, rounded once."""
-    name = f"_{function}"
-    powers = [k for (k,) in POWERS[name]]
-    scale = max((-int(v.as_tuple().exponent) for v in values if isinstance(v, Decimal)), default=0)
-    units = [int(v.scaleb(scale, EXACT)) if isinstance(v, Decimal) else v for v in values]
-    sums: list[Any] = [sum((Dyadic.of(*[u] * k) for u in units), Dyadic()) for k in powers if k]
-    return shown(name, (scale,), [*([len(values)] if 0 in powers else []), *sums])
-
-
-def _sum(w: Window, rows: list[Row]) -> Any:
-    values = _values(w, rows)
-    if w.exact:
-        return exactly(w.function, values) if values else None
-    return fit(w.returns, total(values)) if values else None
-
-
-def _avg(w: Window, rows: list[Row]) -> Any:
-    values = _values(w, rows)
-    if not values:
-        return None
-    if w.exact:
-        return exactly(w.function, values)
-    if w.returns == DOUBLE:
-        return float(total(values)) / len(values)
-    return divide(w.returns, None, total(values), len(values))
-
-
-def _extreme(pick: Callable[..., Any]) -> Aggregate:
-    return lambda w, rows: pick(_values(w, rows), key=order, default=None)
-
-
-def welford(state: tuple[int, float, float], x: float) -> tuple[int, float, float]:
-    """Count, mean and sum of squared distances from the mean, with one more number; as Spark does it."""
-    n, mean, m2 = state
-    n += 1
-    delta = x - mean
-    step = delta / n
-    return n, mean + step, m2 + delta * (delta - step)
-
-
-def spread(function: str, state: tuple[int, float, float]) -> float | None:
-    """var_pop and the like; NULL without enough rows."""
-    n, _, m2 = state
-    n -= function.endswith("_samp")
-    if n <= 0:
-        return None
-    return math.sqrt(m2 / n) if function.startswith("stddev") else m2 / n
-
-
-def _spread(w: Window, rows: list[Row]) -> float | None:
-    if w.exact:
-        return exactly(w.function, _values(w, rows))
-    state = (0, 0.0, 0.0)
-    for v in _values(w, rows):
-        state = welford(state, float(v))
-    return spread(w.function, state)
-
-
-AGGREGATES: dict[str, Aggregate] = {
-    "first_value": lambda w, rows: _nth(w, rows, 0),
-    "last_value": lambda w, rows: _nth(w, rows, -1),
-    "nth_value": lambda w, rows: _nth(w, rows, w.offset - 1),
-    "count": _count,
-    "sum": _sum,
-    "avg": _avg,
-    "min": _extreme(min),
-    "max": _extreme(max),
-    "bool_and": _extreme(min),
-    "bool_or": _extreme(max),
-    "var_pop": _spread,
-    "var_samp": _spread,
-    "stddev_pop": _spread,
-    "stddev_samp": _spread,
-}
-"""What each function of a frame is, given the frame's rows in order."""
-
-
 # --- how far a change matters --------------------------------------------------------------------------
 
 
@@ -499,11 +403,13 @@ class Reach:
 
     local: the value at row i depends on the rows i - before to i + after.
     suffix: on those, on the row's peers, and on totals of what comes before, which `carried` lists.
+    session: on the rows before it that steps of at most the gap connect with it.
     whole: on the whole partition.
     """
 
-    kind: Literal["local", "suffix", "whole"]
+    kind: Literal["local", "suffix", "session", "whole"]
     before: int = 0
+    """Rows; of a session the gap, in microseconds."""
     after: int = 0
 
 
@@ -517,7 +423,9 @@ def reach(windows: Iterable[Window], types: Mapping[str, KeyType], powers: bool 
     told from exact sums of doubles depends on the whole partition, as views of earlier rules have it.
     """
     each = [_reach(w, types, powers) for w in windows]
-    if any(r.kind == "whole" for r in each):
+    if len(set(each)) == 1 and each[0].kind == "session":
+        return each[0]
+    if any(r.kind in ("whole", "session") for r in each):
         return WHOLE
     kind: Literal["local", "suffix"] = "local" if all(r.kind == "local" for r in each) else "suffix"
     before, after = (max((getattr(r, n) for r in each), default=0) for n in ("before", "after"))
@@ -528,6 +436,8 @@ def _reach(w: Window, types: Mapping[str, KeyType], powers: bool) -> Reach:
     if w.function in ("lag", "lead"):
         by = w.offset if w.function == "lead" else -w.offset
         return WHOLE if w.ignore_nulls else Reach("local", max(0, -by), max(0, by))
+    if w.function == "session_start":
+        return Reach("session", w.offset)
     if w.function in PLACES:
         return Reach("suffix") if w.function in ("row_number", "rank") else WHOLE
     frame = w.frame or DEFAULT

@@ -60,7 +60,8 @@ class Fronted(Promised):
 
     def dominated(self, entries: pa.Table) -> Bools:
         counts = np.maximum(np.asarray(column(entries, self.spec.count)), 0)
-        counts[~matching(self.lasting, entries)] = 0
+        lasts = matching(self.lasting, entries)
+        counts[~lasts] = 0
         keys = all_parts([column(entries, n) for n in self.spec.lookup])
         starts = np.ones(len(counts), np.bool_)
         if keys:
@@ -76,6 +77,8 @@ class Fronted(Promised):
         for front in self.fronts:
             ahead = total - before - counts if front.last else before
             out &= ahead >= front.rows
+            if front.over:
+                out &= lasts
         return out
 
 

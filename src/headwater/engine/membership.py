@@ -100,13 +100,14 @@ class _Members:
         self.ranges: dict[str, list[Range]] = {n: [] for n in wide}
 
     def add(self, columns: Mapping[str, Pattern]) -> None:
-        rows = list(product(*(_values(columns[n]) for n in self.values)))
-        for found, values in zip(self.values.values(), zip(*rows, strict=True), strict=True):
+        each = [_values(columns[n]) for n in self.values]
+        rows = list(zip(*product(*each), strict=True)) if len(each) > 1 else each
+        for found, values in zip(self.values.values(), rows, strict=True):
             found += values
         for n, ranges in self.ranges.items():
             r = columns[n]
             assert isinstance(r, Range)
-            ranges += [r] * len(rows)
+            ranges += [r] * (len(rows[0]) if rows else 1)
 
     def kind(self, types: dict[str, pa.DataType]) -> _Kind:
         fixed = {n: _array(n, values, types[n]) for n, values in self.values.items()}

@@ -22,7 +22,7 @@ from functools import reduce
 from typing import Generic, TypeVar
 
 from headwater.plan.program import ENDS, Lookup, Map, Program, Statement, Stored, Stratum, View
-from headwater.plan.promises import Promises
+from headwater.plan.promises import Promises, looks_back
 
 P = TypeVar("P")
 
@@ -37,10 +37,14 @@ class Reader(Generic[P]):
 
 @dataclass(frozen=True)
 class Front:
-    """The first rows of each group of a bag, or the last: nobody reads what stands behind as many that are lasting."""
+    """The first rows of each group of a bag, or the last: nobody reads what stands behind as many that are lasting.
+
+    With `over` it is rows that are over which only those after them look back to: all but the last of them may go.
+    """
 
     rows: int
     last: bool
+    over: bool = False
 
 
 class Bounds(Generic[P]):
@@ -98,10 +102,15 @@ class Bounds(Generic[P]):
 
     def fronts(self, m: Map) -> tuple[Front, ...]:
         """How much of each group of a bag is read from which end, where that is all that anybody reads of it."""
-        strata = self.strata.get(m.name, ())
+        strata = self.strata.get(m.name, [])
         others = self.statements.get(m.name) or self.shown.get(m.name) or m.name in self.held
         if not strata or others or not m.order:
             return ()
+        if all(s.ranked and s.ranked.map == m and looks_back(s) for s in strata):
+            reach = [s.ranked.reach for s in strata if s.ranked]
+            if any(r.kind != "local" for r in reach):
+                return ()
+            return (Front(max(r.before for r in reach), True, over=True),)
         found: list[Front] = []
         for s in strata:
             ends = [ENDS.get(b.function) for b in s.from_bags if b.map == m]
@@ -112,6 +121,15 @@ class Bounds(Generic[P]):
             found += [Front(1, e[0]) for e in ends if e is not None]
             found += [Front(r.limit + r.offset, False)] if r is not None and r.limit else []
         return tuple(dict.fromkeys(found))
+
+    def behind(self, m: Map) -> P:
+        """Which entries of a bag that is read from an end count as standing before others."""
+        a, fronts = self.promises.algebra, self.fronts(m)
+        if not fronts:
+            return a.none
+        if not fronts[0].over:
+            return self.promises.count(m, 0)[1]
+        return reduce(a.meet, (self.promises.rows(s) for s in self.strata[m.name]), a.everything)
 
     def _of_source(self, m: Map) -> P:
         """What is closed of the relation whose rows a map holds, in terms of the map's columns."""

@@ -507,8 +507,8 @@ class Closing:
     ) -> Ties:
         return _between(self.graph(s), s.columns, ends, types)
 
-    def answered(self, s: Stratum) -> Ties:
-        """What ties the key of a stratum's group to the rows that it is answered with."""
+    def answered(self, s: Stratum, by_row: bool = False) -> Ties:
+        """What ties the key of a stratum's group to the rows that it is answered with; or those of its bag in order."""
         graph = Graph(self.zone)
         for condition in s.where:
             graph.filter(condition.tree)
@@ -517,6 +517,11 @@ class Closing:
         if s.group.name in self.program.kept:
             graph.hold({c: c for c in s.group.columns}, self.invariants(s.group))
         columns = [(c, c) for c in s.group.columns]
+        if by_row:
+            assert s.ranked is not None
+            for column, name in s.ranked.row:
+                graph.equal(f"bag.{column}", name)
+            columns += [(c, f"bag.{c}") for c in s.ranked.map.columns if c not in s.group.columns]
         ends = {name: shown(name) for name, _ in s.row}
         return _between(graph, columns, ends, [(name, cell.type) for name, cell in s.row])
 

@@ -24,9 +24,11 @@ from itertools import product
 from typing import Any, Generic, Protocol, TypeVar
 
 from headwater.calculus.patterns import (
+    Anything,
     Constant,
     OneOf,
     Pattern,
+    Punctuation,
     Punctuations,
     Range,
 )
@@ -70,8 +72,16 @@ class Algebra(Protocol[P]):
         """A promise of a driver as one of a map."""
         ...
 
+    def join(self, a: P, b: P) -> P:
+        """What one of both promises."""
+        ...
+
     def only(self, promise: P, columns: Collection[str]) -> P:
         """What is promised in terms of some columns alone."""
+        ...
+
+    def from_the_start(self, promise: P, column: str) -> P:
+        """What is promised of all values of a column up to some value, NULL among them."""
         ...
 
     def renamed(self, promise: P, names: Mapping[str, str]) -> P:
@@ -90,6 +100,14 @@ class Told:
 
     def pulled(self, ties: Ties, promise: Punctuations) -> Punctuations:
         return ties.pulled(promise)
+
+    def join(self, a: Punctuations, b: Punctuations) -> Punctuations:
+        return a | b
+
+    def from_the_start(self, promise: Punctuations, column: str) -> Punctuations:
+        if not promise.subsumes(Punctuation.of({column: None})):
+            return Punctuations.NONE
+        return Punctuations([p for p in promise if _begins(p.at(column))], promise.types)
 
     def only(self, promise: Punctuations, columns: Collection[str]) -> Punctuations:
         kept = [p for p in promise if set(p.shape) <= set(columns)]
@@ -134,6 +152,12 @@ class Schemes:
                 needs.append({w for w in ways if w is not None})
             out.extend(frozenset(choice) for choice in product(*needs))
         return least(out)
+
+    def join(self, a: frozenset[Scheme], b: frozenset[Scheme]) -> frozenset[Scheme]:
+        return least(a | b)
+
+    def from_the_start(self, promise: frozenset[Scheme], column: str) -> frozenset[Scheme]:
+        return frozenset(s for s in promise if all(c.in_order for c in s if c.name == column))
 
     def only(self, promise: frozenset[Scheme], columns: Collection[str]) -> frozenset[Scheme]:
         return frozenset(s for s in promise if all(c.name in columns for c in s))
@@ -221,7 +245,11 @@ class Promises(Generic[P]):
         if s is None:
             return Promise(a.none, a.none, a.none)
         ties, groups = self.closing.answered(s), self.groups(s)
-        return Promise(*(a.pulled(ties, p) for p in (groups.ended, groups.lasting, groups.closed)))
+        made = [a.pulled(ties, p) for p in (groups.ended, groups.lasting, groups.closed)]
+        if looks_back(s):
+            rows = a.pulled(self.closing.answered(s, by_row=True), self.rows(s))
+            made = [a.join(p, rows) for p in made]
+        return Promise(*made)
 
     # --- maps --------------------------------------------------------------------------------------------------------
 
@@ -299,6 +327,20 @@ class Promises(Generic[P]):
             lasting = a.meet(lasting, fallen if there else grown)
         return Promise(ended, lasting, closed)
 
+    def rows(self, s: Stratum) -> P:
+        """The rows of groups in order that nothing changes any more, in terms of the bag's columns.
+
+        A window that looks back says of a row what the rows before it say: it is over when all of these are.
+        """
+        assert s.ranked is not None
+        first, descending, _ = s.ranked.map.order[0]
+        if descending:
+            return self.algebra.none
+        columns = [*s.group.columns, first]
+        return self.algebra.from_the_start(
+            self.algebra.only(self.closed(s.ranked.map), columns), first
+        )
+
     def final(self, view: View) -> P:
         """The rows of a view that nothing takes back, in terms of the key of the map that it is read from."""
         match view.rows:
@@ -308,6 +350,21 @@ class Promises(Generic[P]):
                 return self.count(m, 0)[1] if m.name in self.program.kept else self.algebra.none
             case Nested():
                 return self.algebra.none
+
+
+def looks_back(s: Stratum) -> bool:
+    """Whether what windows say of a row depends on rows before it alone, and on its peers."""
+    r = s.ranked
+    if r is None or not r.windows or r.limit is not None or not r.map.order:
+        return False
+    return r.reach.kind != "whole" and r.reach.after == 0
+
+
+def _begins(p: Pattern) -> bool:
+    match p:
+        case Range(None, _, _, _) | Anything():
+            return True
+    return False
 
 
 def _adds_nothing(s: Statement, column: int) -> bool:

@@ -259,9 +259,12 @@ def _reading(s: Stratum) -> str:
     if r is not None and r.limit is not None:
         said.append(f"reads the first {r.limit + r.offset} rows of a group")
     elif r is not None and r.reads_part:
-        near = f"{r.reach.before + r.reach.after} rows around a change"
         said.append(
-            f"reads {near}" if r.reach.kind == "local" else "reads a group from a change on"
+            {
+                "local": f"reads {r.reach.before + r.reach.after} rows around a change",
+                "suffix": "reads a group from a change on",
+                "session": "reads the sessions around a change",
+            }[r.reach.kind]
         )
     elif r is not None:
         names = ", ".join(dict.fromkeys(w.function for _, w in r.windows)) or "OFFSET"

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from headwater.calculus.patterns import (
+    Pattern,
     Punctuation,
     Punctuations,
     Range,
@@ -35,14 +36,17 @@ Two = tuple[Rows, Rows]
 
 
 def _row_wise(
-    schema: Schema, out: Schema, f: Callable[[Row], Iterable[Row]], tell: Any
+    schema: Schema,
+    out: Schema,
+    f: Callable[[Row], Iterable[Row]],
+    tell: Callable[[Punctuations], Iterable[Punctuation]],
 ) -> Operator:
     """An operator without state: what each row gives, and what each set of punctuations tells."""
 
     def step(rows: list[Row], state: State) -> tuple[list[Row], State]:
         return [made for row in rows for made in f(row)], state
 
-    return Operator((schema,), out, (), (step,), propagate=lambda _state, seen: list(tell(*seen)))
+    return Operator((schema,), out, (), (step,), propagate=lambda _state, seen: list(tell(seen[0])))
 
 
 def _hold(which: int) -> Step:
@@ -121,7 +125,7 @@ def map_rows(
 
 
 def window(schema: Schema, column: str, width: int, name: str) -> Operator:
-    """Each row with the start of its window of a whole number: ⌊v / width⌋ · width. A window whose values are over is."""
+    """Each row with the start of its window, ⌊v / width⌋ · width of a whole number; a window is over when its values are."""
     place = list(schema).index(column)
 
     def start(row: Row) -> Row:
@@ -131,18 +135,21 @@ def window(schema: Schema, column: str, width: int, name: str) -> Operator:
     def tell(known: Punctuations) -> Iterator[Punctuation]:
         for p in known:
             yield p
-            of = p.at(column)
-            if p.shape == (column,) and isinstance(of, Range):
-                yield from _windows(of, width, name)
+            if p.shape == (column,):
+                yield from _windows(p.at(column), width, name)
 
     assert schema[column].name in INTEGRAL
     return _row_wise(schema, {**schema, name: schema[column]}, lambda row: [start(row)], tell)
 
 
-def _windows(r: Range, width: int, name: str) -> Iterator[Punctuation]:
-    """The starts of windows that lie in a range with closed ends."""
-    first = None if r.low is None else -(-r.low // width) * width
-    last = None if r.high is None else (r.high + 1) // width * width - width
+def _windows(p: Pattern, width: int, name: str) -> Iterator[Punctuation]:
+    """The starts of windows that lie in a pattern, which is in its normal form: values without a gap are a range."""
+    if not isinstance(p, Range):
+        if width == 1:
+            yield Punctuation.of({name: p})
+        return
+    first = None if p.low is None else -(-p.low // width) * width
+    last = None if p.high is None else (p.high + 1) // width * width - width
     if first is None or last is None or first <= last:
         yield Punctuation.of({name: Range(first, last, True, True)})
 
@@ -173,8 +180,10 @@ def union_all(schema: Schema) -> Operator:
     def step(rows: list[Row], state: State) -> tuple[list[Row], State]:
         return rows, state
 
-    both = lambda _state, seen: list(seen[0] & seen[1])  # noqa: E731
-    return Operator((schema, schema), schema, (), (step, step), propagate=both)
+    def propagate(_state: State, seen: Seen) -> list[Punctuation]:
+        return list(seen[0] & seen[1])
+
+    return Operator((schema, schema), schema, (), (step, step), propagate=propagate)
 
 
 def union(schema: Schema) -> Chain:
@@ -185,8 +194,8 @@ def union(schema: Schema) -> Chain:
 def common(schema: Schema) -> Operator:
     """Rows of one input that the other has too, as often as one of them comes; `intersection` has each once.
 
-    A row waits for the other input: it goes when that is closed there. Of two closed inputs nothing more comes, and
-    nothing of what is closed in one input and waits there no more.
+    A row waits for the same row of the other input, and goes when it can come there no more. What both inputs have closed
+    is over, and what one has closed and none of its rows waits for.
     """
 
     def step(which: int) -> Step:
@@ -256,8 +265,8 @@ def group_by(
 ) -> Operator:
     """γ: one row for each group, when all of the group is over; then the group goes.
 
-    Patterns over the keys alone are told. A result that can change no more before its group is over, such as a count
-    that nothing is left to add to, is the same thing; a greatest value that cannot be exceeded is told later than it might.
+    Patterns over the keys alone are told. A count is certain just when its group is over; a greatest value may be certain
+    before, because nothing exceeds it, and is told later than it might be.
     """
 
     def key_of(row: Row) -> Row:

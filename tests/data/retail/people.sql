@@ -46,7 +46,6 @@ SELECT cust_id, session, min(at) AS start, max(at) AS end, count(*) AS pages FRO
 
 -- session_window: the same by a function
 -- clauses: session_window, group by, sessionization
--- refused: TIME_WINDOW
 SELECT cust_id, session_window.start AS start, count(*) AS pages FROM visits GROUP BY cust_id, session_window(at, '30 minutes');
 
 -- session_stats: how long sessions are

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import date
 from itertools import accumulate
-from operator import itemgetter
+from operator import itemgetter, sub
 from typing import Any
 
 from headwater.calculus.patterns.pattern import (
@@ -30,6 +31,7 @@ from headwater.calculus.patterns.pattern import (
 )
 from headwater.calculus.patterns.punctuation import Punctuation
 from headwater.calculus.patterns.values import (
+    DAY,
     Cut,
     after,
     before,
@@ -129,29 +131,34 @@ def united(patterns: Iterable[Pattern], t: Base | None = None, beside: int = 0) 
     if nulls and any(r == Range(None, None, False, False) for r in ranges):
         return [ANYTHING]
     wide: list[Pattern] = [r for r in ranges if isinstance(r, Range)]
-    points += [r.value for r in ranges if isinstance(r, Constant)]
+    more = [r.value for r in ranges if isinstance(r, Constant)]
     if is_discrete(t):
-        wide, short = _written_out(wide, beside, bool(points or nulls))
-        points += short
+        wide, short = _written_out(wide, beside, bool(points or more or nulls))
+        more += short
+    if more:
+        points = sorted(points + more) if is_discrete(t) else in_order(points + more)
     if not points and not nulls:
         return wide
-    return [*wide, listed([*([None] if nulls else []), *in_order(points)], t)]
+    return [*wide, listed([None, *points] if nulls else points, t)]
 
 
 def _runs(points: list[Any], t: Base | None) -> tuple[list[Any], Stretches]:
     """Values of a discrete type: those that stand alone, and stretches without a gap."""
+    one: Any = DAY if points and isinstance(points[0], date) else 1
+    steps = map(sub, points[1:], points)
+    near = [i for i, step in enumerate(steps) if step == one]  # whose next value is there too
     alone: list[Any] = []
     runs: Stretches = []
-    start = 0
-    for i in range(1, len(points) + 1):
-        if i < len(points) and count_between(points[i - 1], points[i]) == 2:
-            continue
-        if i - start == 1:
-            alone.append(points[start])
-        else:
-            runs.append((before(points[start]), after(points[i - 1], t)))
-        start = i
-    return alone, runs
+    start = at = 0
+    while at < len(near):
+        first = last = near[at]
+        while at < len(near) and near[at] == last:
+            last += 1
+            at += 1
+        alone += points[start:first]
+        runs.append((before(points[first]), after(points[last], t)))
+        start = last + 1
+    return alone + points[start:], runs
 
 
 def _touching(found: Stretches) -> Stretches:
@@ -188,13 +195,13 @@ def _joined(points: list[Any], found: Stretches, t: Base | None) -> tuple[list[A
 
 
 def _written_out(wide: list[Pattern], beside: int, a_list: bool) -> tuple[list[Pattern], list[Any]]:
-    """Short ranges of a discrete type as values of the one list, where that is not longer."""
+    """Short ranges of a discrete type as values of the one list, where that is shorter: never in a column by itself."""
     ranges: list[Pattern] = []
     short: list[Range] = []
     for r in wide:
         assert isinstance(r, Range)
         bounded = r.low is not None and r.high is not None
-        fits = bounded and count_between(r.low, r.high) <= 2 + beside
+        fits = bounded and count_between(r.low, r.high) < 2 + beside
         (short if fits else ranges).append(r)
     values = [v for r in short for v in values_between(r.low, r.high)]
     if not a_list and len(values) + beside >= len(short) * (2 + beside):

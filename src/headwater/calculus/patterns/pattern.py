@@ -111,6 +111,9 @@ class OneOf(_Built):
         if self.values and self.values[-1] != self.values[-1]:
             object.__setattr__(self, "values", (*self.values[:-1], math.nan))
 
+    def __hash__(self) -> int:
+        return hash((len(self.values), self.values[:1], self.values[-1:]))  # lists may be long
+
     @cached_property
     def as_set(self) -> frozenset[Any]:
         """The values, to look one up."""

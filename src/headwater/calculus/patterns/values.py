@@ -13,6 +13,8 @@ import struct
 from collections.abc import Iterable
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
+from itertools import pairwise
+from types import NoneType
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -98,17 +100,23 @@ def values_between(low: Any, high: Any) -> list[Any]:
 
 def in_order(values: Iterable[Any]) -> list[Any]:
     """Values in order and without repeats: NULL first, NaN last."""
-    different = set(map(number, values))
-    odd = [v for v in (None, math.nan) if v in different]
-    different.difference_update(odd)
+    found = list(values)
+    kinds = set(map(type, found))
+    first: list[Any] = [None] if NoneType in kinds else []
+    last: list[Any] = []
+    if first:
+        found = [v for v in found if v is not None]
+    if any(issubclass(kind, float) for kind in kinds):
+        last = [math.nan] if any(v != v for v in found) else []
+        found = [number(v) for v in found if v == v]
     try:
-        plain = sorted(different)
+        found.sort()  # nearly linear where long lists are in order already
     except TypeError as e:
         raise BadPattern(
-            f"values that cannot be compared with each other: {_said(list(different)[:3])}",
+            f"values that cannot be compared with each other: {_said(found[:3])}",
             hint="give values of one type",
         ) from e
-    return [*odd[:1], *plain, *odd[1:]] if None in odd else [*plain, *odd]
+    return [*first, *found[:1], *(b for a, b in pairwise(found) if a != b), *last]
 
 
 # --- values of a type -------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 from headwater.calculus.ring import EXACT
 from headwater.calculus.windows import Total
 from headwater.engine.here.bags import COUNT, answer
+from headwater.engine.here.sessions import connected
 from headwater.engine.here.windows import Carry, evaluate, exact
 from headwater.engine.rings import exactly
 from headwater.interop.arrow_types import arrow_type
@@ -176,7 +177,9 @@ def around(
     # A row reads `before` rows before it and `after` rows behind it. So a change matters for `after` rows before it and
     # for `before` rows behind it. The outermost of these read their own rows: before + after rows on both sides.
     before, after = r.reach.before, r.reach.after
-    if r.reach.kind == "local":
+    if r.reach.kind == "session":
+        found = connected(at, keys, span.low, span.high, r.order[0], gap=before)
+    elif r.reach.kind == "local":
         wide = before + after
         found = from_position(at, keys, span.low, wide, wide, span.high, marked=True)
     else:
@@ -196,7 +199,8 @@ def around(
             for t, whole in totals.items()
         }
     rows = _valued(at, r, found, group, carry)
-    kept = np.flatnonzero(_given(group, side, after, before))
+    given_rows = side >= 0 if r.reach.kind == "session" else _given(group, side, after, before)
+    kept = np.flatnonzero(given_rows)
     given = {n: c.take(pa.array(kept)) for n, c in rows.items()}
     return group[kept], given, pa.array(np.ones(len(kept), np.int64))
 

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headwater.calculus.frames import powers_of, spread, welford
 from headwater.calculus.scalars import EXACT, divide
 from headwater.calculus.types import DOUBLE, INTEGRAL, Base
 from headwater.calculus.windows import (
@@ -27,9 +28,6 @@ from headwater.calculus.windows import (
     Interval,
     Total,
     Window,
-    powers_of,
-    spread,
-    welford,
 )
 from headwater.engine.rings import exactly, told
 from headwater.errors import ScalarError
@@ -319,6 +317,14 @@ def _at(present: Ints, nth: Ints, outside: int) -> Ints:
     return np.append(present, outside)[np.where(there, nth, len(present))]
 
 
+def _session_start(rows: Rows, w: Window) -> pa.Array:
+    """The first time of each row's session: a row begins one where it is further than the gap behind the row before."""
+    column = rows.column(w.arguments[0])
+    steps = np.diff(np.asarray(column.cast(pa.int64())), prepend=0)
+    begins = (rows.at == rows.first) | (steps > w.offset)
+    return column.take(pa.array(np.maximum.accumulate(np.where(begins, rows.at, 0))))
+
+
 # --- functions of the frame ------------------------------------------------------------------------------
 
 
@@ -547,6 +553,7 @@ FUNCTIONS: dict[str, Callable[[Rows, Window], pa.Array]] = {
     "ntile": _ntile,
     "lag": _shift,
     "lead": _shift,
+    "session_start": _session_start,
     "first_value": _nth_value,
     "last_value": _nth_value,
     "nth_value": _nth_value,

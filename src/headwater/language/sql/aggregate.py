@@ -53,7 +53,8 @@ from headwater.language.sql.expressions import Expressions
 from headwater.language.sql.grouping_sets import Sets, no_sets
 from headwater.language.sql.moments import TWO_ARGUMENTS, Total, moments
 from headwater.language.sql.no_aggregates import is_refused, refusal, unknown
-from headwater.language.sql.scope import Rows, Scope
+from headwater.language.sql.scope import Rows, Scope, field_of
+from headwater.language.sql.time_windows import asks_end, later, no_end
 
 if TYPE_CHECKING:
     from headwater.language.sql.reader import Reader
@@ -165,6 +166,7 @@ class Grouping:
         self.k = Var(reader.fresh("k"), type_of(self.key_records[0]))
         self.components: dict[Term, str] = {ONE: "n"}
         self.answers: dict[int, Answered] = {}
+        self.end: Answered | None = None
         self.v: Var | None = None
 
     # --- first pass: what the aggregates keep ---------------------------------------------------------
@@ -177,6 +179,15 @@ class Grouping:
                     raise no_sets(self.reader, node)
             elif id(node) not in self.answers:
                 self.answers[id(node)] = self._read(node)
+
+    def gather_end(self, shown: list[exp.Expr]) -> None:
+        """The end of a session, where it is asked for: the last time and the gap."""
+        window = self.rows.window
+        if window is None or window.session is None or not any(map(asks_end, shown)):
+            return
+        time, gap = window.session
+        times = self.kept([], [time], Sng(time, ONE))
+        self.end = lambda v: later(Answer("max", (), v(times)), gap)
 
     def close(self) -> None:
         """All aggregates are known, so the group's value has its type."""
@@ -193,6 +204,7 @@ class Grouping:
         return self._component(factors[0] if len(factors) == 1 else Times(factors))
 
     def _read(self, e: exp.Expr) -> Answered:
+        no_end(self.reader, self.rows.window, None, e)
         where: list[Term] = []
         node = e
         if isinstance(node, exp.Filter):
@@ -375,6 +387,8 @@ class Grouping:
         for i, known in enumerate(self.keys):
             if known == term:
                 return Field(self.k, f"g{i + 1}")
+        if isinstance(term, Field) and (whole := self.key_of(term.term)) is not None:
+            return field_of(whole, term.name)  # of a struct that is grouped by
         return self._of_window(term)
 
     def _of_window(self, term: Term) -> Term | None:
@@ -383,7 +397,11 @@ class Grouping:
         if window is None or not window.grouped or term not in (window.end, window.pair()):
             return None
         start = Field(self.k, f"g{self.keys.index(window.start) + 1}")
-        told = replaced(term, {window.start: start})
+        known: dict[Term, Term] = {window.start: start}
+        if self.end is not None and self.v is not None:
+            v = self.v
+            known[window.end] = self.end(lambda name: Field(v, name))
+        told = replaced(term, known)
         if self.sets is None or term == window.end:
             return told
         return case_of([Call("is_null", (start,))], [Const(None, type_of(told)), told])

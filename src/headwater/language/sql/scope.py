@@ -7,7 +7,7 @@ FROM clause read so far: atoms to iterate over, factors that filter, and the sou
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -55,6 +55,8 @@ class TimeWindow:
     """What tells the call from others."""
     start: Term
     end: Term
+    session: tuple[Term, int] | None = None
+    """Of sessions the time and the gap: their end is told by the group, and stands for itself in the rows."""
     grouped: bool = False
     """Whether GROUP BY has the whole pair, and not only a field of it."""
 
@@ -72,9 +74,14 @@ class Rows:
     sources: list[Source] = field(default_factory=list)
     merged: list[Merged] = field(default_factory=list)
     window: TimeWindow | None = None
+    between: Callable[[Callable[[Term], Term], Term], Term] | None = None
+    """What is told of all rows together before a body reads them, given how they are collected: their sessions."""
 
     def collect(self, body: Term) -> Term:
         """The comprehension with this body."""
+        return self._each(body) if self.between is None else self.between(self._each, body)
+
+    def _each(self, body: Term) -> Term:
         out = Times((*self.factors, body)) if self.factors else body
         for var, source in reversed(self.atoms):
             out = For(var, source, out)

@@ -70,7 +70,7 @@ class Select:
         where = self.node.args.get("where")
         if where is not None:
             self.rows.factors.extend(Expressions(self.reader, self.scope).factors(where.this))
-        time_windows.add(Expressions(self.reader, self.scope), self.node)
+        time_windows.add(Expressions(self.reader, self.scope), self.node, self._grouped_by)
         self._generators()
         group, having = self.node.args.get("group"), self.node.args.get("having")
         listed = [*self.node.expressions, *([having] if having is not None else [])]
@@ -208,6 +208,7 @@ class Select:
                 grouping.gather(e)
         for w in self.node.args.get("windows") or []:
             grouping.gather(w)
+        grouping.gather_end([e for e in (*self.node.expressions, having, order, qualify) if e])
         grouping.close()
         expressions = Expressions(self.reader, self.scope, grouping)
         expressions.windows = Windows(self.reader, self.node)
@@ -256,9 +257,23 @@ class Select:
         rows.aliases.update(aliases)
         term, window = rows.key(e), self.rows.window
         if window is None or term != window.pair():
+            time_windows.no_end(self.reader, window, term, e)
             return term
         window.grouped = True
         return window.start
+
+    def _grouped_by(self) -> list[exp.Expr]:
+        """The expressions of GROUP BY, those that it names by their place or their alias written out."""
+        aliases = {x.alias.lower(): x.unalias() for x in self.node.expressions if x.alias}
+        out = []
+        for e in self._group_items(self.node.args.get("group")):
+            places = range(1, len(self.node.expressions) + 1)
+            if isinstance(e, exp.Literal) and e.is_int and int(e.this) in places:
+                e = self.node.expressions[int(e.this) - 1].unalias()
+            elif isinstance(e, exp.Column) and not e.table and self.scope.local([e.name]) is None:
+                e = aliases.get(e.name.lower(), e)
+            out.append(e)
+        return out
 
     def _finished(
         self, output: Record, columns: list[Term], expressions: Expressions, rows: Any

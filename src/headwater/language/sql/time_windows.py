@@ -15,13 +15,13 @@ it is refused by name.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
 from headwater.calculus.check import type_of
-from headwater.calculus.terms import Call, Const, Pred, Term, Unbox, Var
+from headwater.calculus.terms import Call, Const, Pred, Term, Unbox, Var, variables
 from headwater.calculus.types import (
     BIGINT,
     DATE,
@@ -29,15 +29,19 @@ from headwater.calculus.types import (
     TIMESTAMP,
     TIMESTAMP_NTZ,
     VOID,
+    Base,
     Boxed,
     MapType,
     RecordType,
 )
+from headwater.calculus.windows import Window
 from headwater.errors import NotIncremental, QueryError, TypeMismatch
 from headwater.language.schema import sql_name
 from headwater.language.sql.coerce import cast_to
+from headwater.language.sql.grouping_sets import has_sets
 from headwater.language.sql.placing import place_of
 from headwater.language.sql.scope import TimeWindow, field_of
+from headwater.language.sql.windows import Stage, Windows
 
 if TYPE_CHECKING:
     from headwater.language.sql.expressions import Expressions
@@ -165,7 +169,7 @@ class _Durations:
         if len(self.e.expressions) != 2:
             raise self.wrong_count("session_window(time, gap)")
         at = self.e.expressions[1]
-        if not isinstance(at, exp.Literal) or not at.is_string:
+        if not isinstance(at, exp.Literal):
             what = f"the gap `{_shown(self.reader, at)}` may differ from row to row"
             raise self.refuse(what, at, "write a constant gap: '5 minutes'")
         return self.positive(at, "the gap")
@@ -189,8 +193,8 @@ def calls_in(e: exp.Expr) -> Iterator[exp.Anonymous]:
         yield from calls_in(child)
 
 
-def add(x: Expressions, node: exp.Select) -> None:
-    """Gives the rows of a SELECT the column of its time window, if it calls for one."""
+def add(x: Expressions, node: exp.Select, grouped: Callable[[], list[exp.Expr]]) -> None:
+    """Gives the rows of a SELECT the column of its time window, if it calls for one; `grouped` is what GROUP BY has."""
     group = node.args.get("group")
     for clause in ("where", "having", "order", "qualify"):
         for e in calls_in(node.args.get(clause) or exp.Null()):
@@ -202,7 +206,9 @@ def add(x: Expressions, node: exp.Select) -> None:
     for e in calls:
         known = _described(x, e)
         if rows.window is None:
-            rows.window = _made(x, e, known)
+            session = e.name.lower() == "session_window"
+            made = _sessions(x, node, e, grouped(), known) if session else _windows(x, known)
+            rows.window = made
         elif rows.window.known != known:
             what = "a SELECT has one window of time, and this is another one"
             hint = "compute one of the two in a subquery of FROM"
@@ -258,33 +264,89 @@ def is_window(t: object) -> bool:
             return False
 
 
-def _later(time: Term, micros: int) -> Term:
+def later(time: Term, micros: int) -> Term:
+    """A time so many microseconds on."""
     return Call("add_micros", (time, Const(micros, BIGINT)))
 
 
 def last_moment(window: Term) -> Term:
     """window_time: the end, less a microsecond."""
-    return _later(field_of(window, "end"), -1)
+    return later(field_of(window, "end"), -1)
 
 
-def _made(x: Expressions, e: exp.Anonymous, known: tuple[Any, ...]) -> TimeWindow:
-    """The window of a call; rows that are in none are filtered, and rows in several are repeated."""
-    name, time, *micros = known
+def _windows(x: Expressions, known: tuple[Any, ...]) -> TimeWindow:
+    """The window of a call of `window`; rows that are in none are filtered, and rows in several are repeated."""
+    name, time, width, slide, start = known
     rows = x.scope.rows
-    if name == "session_window":
-        raise misplaced(x.reader, e)
-    width, slide, start = micros
-    numbers = tuple(Const(n, BIGINT) for n in micros)
     if slide == width:
         rows.factors.append(Pred(Call("is_not_null", (time,))))
         begin: Term = Call("window_start", (time, Const(width, BIGINT), Const(start, BIGINT)))
     else:
-        starts = Call("window_starts", (time, *numbers))
+        starts = Call("window_starts", (time, *(Const(n, BIGINT) for n in (width, slide, start))))
         t = type_of(starts)
         assert isinstance(t, Boxed) and isinstance(t.content, MapType)
         begin = Var(x.reader.fresh("s"), t.content.key)
         rows.atoms.append((begin, Unbox(starts)))
-    return TimeWindow(name, known, begin, _later(begin, width))
+    return TimeWindow(name, known, begin, later(begin, width))
+
+
+# --- sessions -------------------------------------------------------------------------------------------------
+
+
+def _sessions(
+    x: Expressions,
+    node: exp.Select,
+    e: exp.Anonymous,
+    grouped: list[exp.Expr],
+    known: tuple[Any, ...],
+) -> TimeWindow:
+    """The sessions of the rows that have the same other keys of GROUP BY."""
+    name, time, gap = known
+    if has_sets(node.args.get("group")):
+        what = "sessions are of the rows with the same keys, of which grouping sets have several"
+        hint = "group by the sessions in one query for each set, and connect these with UNION ALL"
+        raise x.reader.refuse("TIME_WINDOW", what, e, hint)
+    if not any(is_call(g) for g in grouped):
+        what = f"`{_shown(x.reader, e)}` makes one row of many, and GROUP BY has no session_window"
+        hint = "group by session_window(time, gap) itself, not by a field of it"
+        raise x.reader.refuse("TIME_WINDOW", what, e, hint)
+    keys = tuple(dict.fromkeys(x.key(g) for g in grouped if not is_call(g)))
+    t = type_of(time)
+    assert isinstance(t, Base)
+    start, end = (Var(x.reader.fresh(n), t) for n in ("w", "e"))
+    window = Window("session_start", ("a0",), offset=gap, returns=t)
+    stage = Stage(keys, (time,), ((False, False),), [(window, (time,))])
+    windows = Windows(x.reader, node)
+    windows.stages.append(stage)
+    windows.values[start] = (0, 0)
+    rows = x.scope.rows
+    rows.factors.append(Pred(Call("is_not_null", (time,))))
+    rows.between = windows.collect
+    return TimeWindow(name, known, start, end, session=(time, gap))
+
+
+def asks_end(e: exp.Expr) -> bool:
+    """Whether an expression names a session otherwise than by its start."""
+    for n in e.walk():
+        if is_call(n) and n.name.lower() == "session_window":
+            around = n.parent
+            field = around.expression.name if isinstance(around, exp.Dot) else ""
+        elif isinstance(n, exp.Column) and n.parts[0].name.lower() == "session_window":
+            field = n.parts[1].name if len(n.parts) > 1 else ""
+        else:
+            continue
+        if field.lower() != "start":
+            return True
+    return False
+
+
+def no_end(reader: Reader, window: TimeWindow | None, term: Term | None, e: exp.Expr) -> None:
+    """Raises where an aggregate, or a key, reads the end of a session, which only its group tells."""
+    if window is None or window.session is None:
+        return
+    if asks_end(e) if term is None else window.end in variables(term):
+        what = f"`{_shown(reader, e)}` reads the end of a session, which is known of the whole group only"
+        raise reader.refuse("TIME_WINDOW", what, e, "compute it in a query around this one")
 
 
 # --- reading --------------------------------------------------------------------------------------------------
