@@ -26,7 +26,7 @@ from headwater.engine.increment import Increment
 from headwater.engine.recomputed import put_instead
 from headwater.engine.spark.session import Counts
 from headwater.engine.working import Working
-from headwater.errors import BadChange, UnknownName
+from headwater.errors import BadChange, BadPattern, UnknownName
 from headwater.language.closes import closed, punctuated
 from headwater.language.functions import DEFINED
 from headwater.plan.program import View
@@ -87,7 +87,7 @@ class Applying(Punctuating):
                     f"the changes are of type {type(changes).__name__}",
                     hint="give a dict with a change for each source: {'orders': rows}",
                 )
-            points = self._points(punctuate or {})
+            points = self._points({} if punctuate is None else punctuate)
             return self._brought_in(writer, changes.items(), mark, cast, points, Beside(), started)
 
     def punctuate(self, source: str, /, **columns: Any) -> Commit:
@@ -142,7 +142,12 @@ class Applying(Punctuating):
 
     def _points(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """The punctuations that are given, by source."""
-        out = {}
+        out: dict[str, Any] = {}
+        if not isinstance(given, Mapping):
+            raise BadPattern(
+                f"the punctuations are of type {type(given).__name__}",
+                hint="give a dict by source: punctuate={'visits': hw.closed(day=day)}",
+            )
         for name, point in given.items():
             source = self.catalog.sources.get(self.catalog.named(name))
             if source is None or source.written:
@@ -150,9 +155,10 @@ class Applying(Punctuating):
                     f"`{name}`, which is punctuated, is no source",
                     hint=f"sources: {', '.join(self.catalog.sources)}",
                 )
-            if isinstance(point, Punctuation):
+            framed = any(read == source.name for _, read in self.graph.cursors)
+            if isinstance(point, Punctuation) or not framed:  # no stage has frames to complete
                 out[source.name] = punctuated(
-                    source.name, point, source.schemes, source.row, self.session.zone
+                    source.name, point, source.schemes, source.row, self.session.zone, source.static
                 )
             elif isinstance(point, Range) and point.low is None and point.high_closed:
                 out[source.name] = point.high  # frames up to a key

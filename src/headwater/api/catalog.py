@@ -95,8 +95,11 @@ class SourceDef:
 
     @property
     def lateness(self) -> str:
-        """What becomes of late rows: refused unless a watermark makes some rows late by itself."""
-        follows = any(s.in_order for s in self.schemes)
+        """What becomes of late rows: refused unless a watermark makes some rows late by itself.
+
+        Inner rows and their owner come in one change, of which no part goes in alone: of a nested source all are refused.
+        """
+        follows = any(s.in_order for s in self.schemes) and not self.nested
         return self.late or ("aside" if follows else "refuse")
 
     @cached_property

@@ -41,7 +41,7 @@ from headwater.engine.working import Working
 from headwater.errors import InUse, NameTaken, NotIncremental, Purged, QueryError, StateError
 from headwater.io.files import check_held, checked_options
 from headwater.io.limits import check_limits
-from headwater.language.closes import LATE, schemes_of
+from headwater.language.closes import LATE, more_members, schemes_of
 from headwater.language.comprehension import Query
 from headwater.language.declared import ddl_of, ddl_of_struct, declared
 from headwater.language.queries import read_query, text_of
@@ -112,7 +112,9 @@ class Declaring(Applying):
         made = SourceDef(name, said.ddl, keys, static, retain, strict, place, format, told)
         schemes = schemes_of(closes, row, name) if closes != () else ()
         described = tuple(json.dumps(s.described()) for s in schemes)
-        made = replace(made, append_only=append_only, closes=described, late=late or "")
+        made = replace(
+            made, append_only=append_only, closes=described, late="" if late is None else late
+        )
         _check_closes(made)
         if before is not None and before.path is not None and path is not None:
             before = replace(before, path=str(local_path(before.path)))
@@ -420,10 +422,9 @@ def _same_names(a: Sequence[str], b: Sequence[str]) -> bool:
 def _only_limits(known: SourceDef, made: SourceDef) -> bool:
     """Whether a source is declared again with the same rows: other limits, or another directory to take them from."""
     same = replace(known, ddl=made.ddl, path=made.path, format=made.format, options=made.options)
-    if len(made.closes) >= len(known.closes):  # more ways to close it take no promise back
-        same = replace(
-            same, closes=(*known.closes, *made.closes[len(known.closes) :]), late=made.late
-        )
+    pairs = list(zip(known.schemes, made.schemes, strict=False))
+    if len(pairs) == len(known.schemes) and all(a == b or more_members(a, b) for a, b in pairs):
+        same = replace(same, closes=made.closes, late=made.late)  # no promise is taken back
     return same == made and known.row == made.row
 
 
@@ -437,7 +438,9 @@ def _check_closes(made: SourceDef) -> None:
             f"`{name}` says what becomes of late rows, and no row of it is ever late",
             hint="say closes=, the columns by which it is over",
         )
-    if made.retain not in (True, False, "open"):
+    if not isinstance(made.append_only, bool):
+        raise QueryError(f"`append_only` of `{name}` is {made.append_only!r}", hint="True or False")
+    if not isinstance(made.retain, bool) and made.retain != "open":
         raise QueryError(f"`retain` of `{name}` is {made.retain!r}", hint="True, 'open' or False")
     if made.retain == "open" and not made.closes:
         raise QueryError(
@@ -447,6 +450,11 @@ def _check_closes(made: SourceDef) -> None:
     if made.static and (made.closes or made.append_only):
         raise QueryError(
             f"`{name}` is static, so all of it is over", hint="leave closes= and append_only= out"
+        )
+    if made.nested and made.late not in ("", "refuse"):
+        raise QueryError(
+            f"`{name}` has arrays with owners, and late={made.late!r}",
+            hint="inner rows cannot come without their owner: leave `late` out, and a change with late rows is refused",
         )
     if made.nested and made.closes:
         keyed = {c.lower() for c in made.key}

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
-from headwater.api.over import Over, closed_of, of_rows, promises_of, schemes_of
+from headwater.api.catalog import Catalog
+from headwater.api.over import Over, closed_of, of_rows, promises_of, schemes_of, types_of
 from headwater.api.versions import Defined, Readable
 from headwater.calculus.patterns import Punctuations
+from headwater.calculus.terms import relations
 from headwater.engine import view_rows
 from headwater.engine.change import schema_of
 from headwater.engine.late import CLOSED, aside_map
 from headwater.engine.ledgers import VERSION, scan_ledger
 from headwater.engine.rings import spec_of
-from headwater.errors import QueryError, UnknownName
+from headwater.errors import QueryError, StateError, UnknownName
 from headwater.plan.closing import Closing
 from headwater.plan.program import Nested, View
 from headwater.state.run import column
@@ -27,6 +33,10 @@ class Finals(Readable):
         """The final rows of a view that were told after a version, with `_w` and `_version`, read in this process."""
         snapshot, at = self._at(until)
         view = self._view_at(at, name, snapshot.number)
+        if not isinstance(since, int) or not 0 <= since <= snapshot.number:
+            raise StateError(
+                f"there is no version {since!r}", hint=f"the newest is {snapshot.number}"
+            )
         if isinstance(view.rows, Nested):
             raise QueryError(
                 f"the rows of `{view.name}` are nested, and no row of it is told to be final",
@@ -36,7 +46,7 @@ class Finals(Readable):
         if not tables and not self._can_be_final(at, view):
             raise QueryError(
                 f"no row of `{view.name}` is final before all that it reads is over",
-                hint=f"`db[{view.name!r}].explain()` says which schemes would do, under BOUNDS",
+                hint=self._would_do(at, view),
             )
         schema = schema_of(view.type).append(pa.field(VERSION, pa.int64()))
         table = pa.concat_tables([schema.empty_table(), *tables])
@@ -54,6 +64,28 @@ class Finals(Readable):
             schemes_of(closing, at.catalog).final(view)
         )
 
+    def _would_do(self, at: Defined, view: View) -> str:
+        """Which columns of its sources would make rows of a view final, if the sources were closed by them."""
+        closing = Closing(at.program, self.session.zone)
+        read = {r.name for r in relations(at.catalog.whole(view.name))}
+        sources = {n: s for n, s in at.catalog.sources.items() if n in read and not s.static}
+
+        def enough(columns: Mapping[str, str]) -> bool:
+            closes = {n: (json.dumps({"columns": [c]}),) for n, c in columns.items()}
+            tried = {n: replace(s, closes=closes.get(n, s.closes)) for n, s in sources.items()}
+            catalog = Catalog({**at.catalog.sources, **tried}, at.catalog.views)
+            return bool(schemes_of(closing, catalog).final(view))
+
+        alone = [{n: c} for n, s in sources.items() for c in types_of(s.row)]
+        names = dict.fromkeys(c for s in sources.values() for c in types_of(s.row))
+        all_of_it = [{n: c for n, s in sources.items() if c in types_of(s.row)} for c in names]
+        found = next((t for t in (*alone, *all_of_it) if enough(t)), None)
+        if found is None:
+            ends = ", ".join(f"db.punctuate({n!r})" for n in sources)
+            return f"no column would do: only the end of what it reads, {ends}"
+        said = " and ".join(f"closes={c!r} on `{n}`" for n, c in found.items())
+        return f"would do: {said}, where the source is declared"
+
     def closed_view(self, name: str, version: int | None = None) -> Punctuations:
         """What of a view is over, in terms of its columns."""
         snapshot, at = self._at(version)
@@ -67,10 +99,7 @@ class Finals(Readable):
         snapshot, at = self._at(version)
         source = at.catalog.sources.get(at.catalog.named(name))
         if source is None:
-            raise UnknownName(
-                f"there is no source `{name}` at version {snapshot.number}",
-                hint=f"sources: {', '.join(at.catalog.sources) or 'none'}",
-            )
+            raise _no_source(name, at, snapshot.number)
         return closed_of(source, self._over_at(snapshot, at).closed)
 
     def late_table(self, name: str, version: int | None = None) -> pa.Table:
@@ -78,7 +107,7 @@ class Finals(Readable):
         snapshot, at = self._at(version)
         source = at.catalog.sources.get(at.catalog.named(name))
         if source is None:
-            raise self._unknown(name)
+            raise _no_source(name, at, snapshot.number)
         made = aside_map(source.name, source.row)
         schema = schema_of(source.row)
         extra = [pa.field(VERSION, pa.int64()), pa.field(CLOSED, pa.string())]
@@ -96,3 +125,10 @@ class Finals(Readable):
     def late_frame(self, name: str, version: int | None = None) -> DataFrame:
         """What `late` gives, as a DataFrame."""
         return self._frame(self.late_table(name, version))
+
+
+def _no_source(name: str, at: Defined, version: int) -> UnknownName:
+    return UnknownName(
+        f"there is no source `{name}` at version {version}",
+        hint=f"sources: {', '.join(at.catalog.sources) or 'none'}",
+    )

@@ -43,7 +43,7 @@ from headwater.engine.rings import spec_of
 from headwater.engine.slices import whole
 from headwater.engine.working import Working
 from headwater.errors import BadChange, LateRows, Purged
-from headwater.language.closes import Scheme, passed
+from headwater.language.closes import Scheme, members_of, passed
 from headwater.plan.bounds import Bounds, read_whole
 from headwater.plan.closing import Closing
 from headwater.plan.program import WEIGHT, Answered, Program, Stored, View
@@ -76,7 +76,7 @@ class Punctuating(Feeding):
         self._tell_dead()
 
     def _promises_something(self) -> bool:
-        """Whether any source can be over, or lasts."""
+        """Whether any source can be over, is, or lasts."""
         return bool(self.over.closed) or promises_something(self.catalog)
 
     # --- promises ----------------------------------------------------------------------------------------------------
@@ -138,23 +138,23 @@ class Punctuating(Feeding):
         """A change without its late rows, which are refused, set aside or dropped; and how many there are, by source."""
         out, counts, over = dict(staged), dict[str, int](), self.over
         for name, change in staged.items():
-            source = self.catalog.sources.get(name)
-            over_in_part = source is not None and (source.schemes or name in over.closed)
-            if source is None or not (over_in_part or source.append_only) or not change.rows:
+            source = self.catalog.owning(name)
+            told = bool(source.schemes) or source.name in over.closed
+            if not change.rows or not (told or source.append_only):
                 continue
-            table = whole(
-                change, self.path, working
-            )  # of staged files only what is looked at is loaded
+            table = whole(change, self.path, working)
             if source.append_only:
                 _check_only_added(source, table)
-            if not over_in_part:
+            if not told:
                 continue
             closed = closed_of(source, over.closed)
-            found = divided(table, closed)
+            found = divided(table, closed)  # rows of inner relations have the key of their owner
+            if name == source.name:
+                _check_members(source, found.in_time)
             if not found.late.num_rows:
                 continue
             if source.lateness == "refuse":
-                raise _late_rows(source, found, closed, over.since.get(name, version))
+                raise _late_rows(source, name, found, closed, over.since.get(source.name, version))
             if source.lateness == "aside":
                 set_aside(working, name, source.row, found.late, closed, version)
             counts[name] = found.count
@@ -401,18 +401,47 @@ def _check_only_added(source: SourceDef, table: pa.Table) -> None:
         )
 
 
-def _late_rows(source: SourceDef, found: Divided, closed: Punctuations, version: int) -> LateRows:
-    row = values_of(found.late, source.row, 0)
+def _check_members(source: SourceDef, table: pa.Table) -> None:
+    """Raises for a row of a member that a watermark does not list, which could be closed without having been waited for."""
+    for scheme in source.schemes:
+        if scheme.by is None or scheme.of is None:
+            continue
+        values = column(table, scheme.by)
+        listed = members_of(scheme, types_of(source.row)[scheme.by])
+        known = pc.is_in(values, pa.array(listed, values.type))
+        mask = pc.and_(pc.invert(known), pc.greater(column(table, WEIGHT), 0))
+        if pc.any(mask).as_py():
+            row = values_of(table.filter(mask), source.row, 0)
+            raise BadChange(
+                f"a row for `{source.name}` is of a member that `of` of its watermark does not list, "
+                f"`{scheme.by}` is {row[scheme.by]!r}: {row}",
+                hint="nothing was applied; declare the source again with that member in `of` as well",
+            )
+
+
+def _late_rows(
+    source: SourceDef, name: str, found: Divided, closed: Punctuations, version: int
+) -> LateRows:
+    row = values_of(found.late, source.relations[name], 0)
     p = broken(closed, row)
+    row = {n: v for n, v in row.items() if f"{name}.{n}" not in source.relations}  # no labels
     what = "deletion" if column(found.late, WEIGHT)[0].as_py() < 0 else "row"
     empty = [n for s in source.schemes for n in s.columns if row[n] is None]
     if empty:
         return LateRows(
-            f"a {what} for `{source.name}` has NULL in `{empty[0]}`, by which it is closed: {row}",
-            hint=f"no punctuation would ever close it: give `{empty[0]}` a value, or declare late='aside'",
+            f"a {what} for `{name}` has NULL in `{empty[0]}`, by which it is closed: {row}",
+            hint=f"no punctuation would ever close it: give `{empty[0]}` a value"
+            + ("" if source.nested else ", or declare late='aside'"),
         )
     more = f" and {found.count - 1} more" if found.count > 1 else ""
     return LateRows(
-        f"a late {what} for `{source.name}`{more}: {row} matches {p}, closed by version {version}",
-        hint="nothing was applied; declare late='aside' to set such rows aside, or late='drop'",
+        f"a late {what} for `{name}`{more}: {row} matches {p}, closed by version {version}"
+        if p.columns
+        else f"a late {what} for `{name}`{more}: {row}, and all of it was closed by version {version}",
+        hint="nothing was applied; "
+        + (
+            "leave out the rows that are over"
+            if source.nested
+            else "declare late='aside' to set such rows aside, or late='drop'"
+        ),
     )

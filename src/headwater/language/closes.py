@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -69,6 +69,10 @@ def watermark(
     members each have a bound of their own; `of` lists all of them, so that what all have passed is over for all; a member
     that is more than `idle` behind the foremost does not hold the others up.
     """
+    if of is not None and (isinstance(of, str | bytes) or not isinstance(of, Iterable)):
+        raise QueryError(
+            f"`of` of a watermark is {of!r}", hint="give a list of all members: of=['a', 'b']"
+        )
     return Watermark(column, delay, by, None if of is None else tuple(of), idle)
 
 
@@ -139,16 +143,21 @@ def schemes_of(closes: Any, row: RecordType, name: str) -> tuple[Scheme, ...]:
             hint="name a column, a tuple of columns, a watermark, or give a list of these",
         )
     types = {n: t for n, t in row.fields}
-    return tuple(_scheme(c, types, name) for c in closes)
+    return tuple(dict.fromkeys(_scheme(c, types, name) for c in closes))
 
 
 def _scheme(given: Any, types: Mapping[str, KeyType], name: str) -> Scheme:
     if isinstance(given, Watermark):
         return _watermark(given, types, name)
-    columns = (given,) if isinstance(given, str) else tuple(given)
+    columns = (given,) if isinstance(given, str) else given
+    if not isinstance(columns, list | tuple) or not columns:
+        raise QueryError(
+            f"`closes` of `{name}` has {given!r}",
+            hint="a scheme is a column, a tuple of columns, or a watermark",
+        )
     for c in columns:
         _checked(c, types, name)
-    return Scheme(columns)
+    return Scheme(tuple(dict.fromkeys(columns)))
 
 
 def _checked(column: Any, types: Mapping[str, KeyType], name: str) -> Base:
@@ -192,10 +201,16 @@ def _watermark(given: Watermark, types: Mapping[str, KeyType], name: str) -> Sch
             )
         return Scheme((given.column,), delay)
     member = _checked(given.by, types, name)
+    if given.by == given.column or member.name in ("float", "double"):
+        raise QueryError(
+            f"the watermark of `{name}` is kept by `{given.by}`, "
+            + ("which it follows" if given.by == given.column else f"which is of type {member}"),
+            hint="`by` names a column that tells members apart, such as a device or a partition",
+        )
     of = None
     if given.of is not None:
         try:
-            of = tuple(_plain(_value(m, member)) for m in given.of)
+            of = tuple(dict.fromkeys(_plain(_value(m, member)) for m in given.of))
         except BadPattern as e:
             raise QueryError(f"`of` of the watermark of `{name}`: {e.what}", hint=e.hint) from e
         if not of:
@@ -240,10 +255,15 @@ def _amount(given: Any, t: Base, what: str) -> Any:
         hint = "write it as text, such as '10 seconds', or as a timedelta"
         hint = "give whole days, such as '2 days'" if t.name == "date" else hint
     else:
-        hint = "give a number"
+        hint = "give a whole number" if t.name in INTEGRAL else "give a number"
         number = isinstance(given, int | float | Decimal) and not isinstance(given, bool)
         if number and math.isfinite(given) and (t.name not in INTEGRAL or given == int(given)):
             made = int(given) if t.name in INTEGRAL else str(given)
+            if t.name == "decimal" and -int(Decimal(made).as_tuple().exponent) > t.scale:
+                made, hint = (
+                    None,
+                    f"give a number with no more than {t.scale} digits after the point",
+                )
     if made is None:
         raise QueryError(f"{what} is {given!r}", hint=hint)
     if Decimal(made) < 0:
@@ -273,11 +293,11 @@ def interval(given: Any) -> int | None:
 # --- how far watermarks are --------------------------------------------------------------------------------------------
 
 
-def bound(scheme: Scheme, greatest: Any) -> Any:
-    """The value below which everything is over, when some value was the greatest; None where there is none so low."""
+def bound(scheme: Scheme, greatest: Any, t: Base) -> Any:
+    """The value below which everything is over, when some value was the greatest; None where the type has none so low."""
     try:
-        return _minus(greatest, scheme.delay)
-    except OverflowError:
+        return _value(_minus(greatest, scheme.delay), t)
+    except (OverflowError, BadPattern):
         return None
 
 
@@ -301,32 +321,53 @@ def passed(
     (column,) = scheme.columns
     if scheme.by is None:
         for value in greatest.values():
-            low = bound(scheme, value)
+            low = bound(scheme, value, types[column])
             if low is not None:
                 yield Punctuation.of({column: below(low)})
         return
     for member, value in greatest.items():
-        low = bound(scheme, value)
+        low = bound(scheme, value, types[column])
         if low is not None:
             yield Punctuation.of({scheme.by: as_constant(member), column: below(low)})
     if scheme.of is None or not greatest:
         return
     foremost = max(greatest.values())
     heard = set(greatest)
-    members = [_value_back(m, types[scheme.by]) for m in scheme.of]
+    members = members_of(scheme, types[scheme.by])
     waits = []
     for m in members:
         if m in heard:
-            held = scheme.idle is None or greatest[m] >= _minus(foremost, scheme.idle)
-            waits.extend([greatest[m]] if held else [])
+            if not _is_idle(scheme, greatest[m], foremost):
+                waits.append(greatest[m])
         elif scheme.idle is None:
             return  # nobody knows how far a member is that was never heard of
-    low = bound(scheme, min(waits)) if waits else None
+    low = bound(scheme, min(waits), types[column]) if waits else None
     if low is not None:
         yield Punctuation.of({column: below(low)})
 
 
+def members_of(scheme: Scheme, t: Base) -> list[Any]:
+    """All members that a watermark lists, of the type of their column."""
+    return [_value_back(m, t) for m in scheme.of or ()]
+
+
+def _is_idle(scheme: Scheme, value: Any, foremost: Any) -> bool:
+    """Whether a member is so far behind the foremost that it holds nobody up."""
+    try:
+        return scheme.idle is not None and bool(value < _minus(foremost, scheme.idle))
+    except OverflowError:  # nobody can be so far behind
+        return False
+
+
+def more_members(before: Scheme, after: Scheme) -> bool:
+    """Whether a scheme is another one with members added to `of`: those wait from then on, and no promise is taken back."""
+    known, listed = before.of or (), after.of or ()
+    return replace(before, of=after.of) == after and bool(known) and set(known) <= set(listed)
+
+
 def _value_back(value: Any, t: Base) -> Any:
+    if value is None:
+        return None
     match t.name:
         case "decimal":
             return Decimal(str(value))
@@ -349,12 +390,17 @@ def punctuated(
     schemes: Sequence[Scheme],
     row: RecordType,
     zone: str,
+    static: bool = False,
 ) -> Punctuation:
     """A punctuation that a user gives for a source, checked against its columns and schemes."""
     if not isinstance(given, Punctuation):
         raise BadPattern(
             f"what closes `{name}` is of type {type(given).__name__}",
             hint="say hw.closed(column=value)",
+        )
+    if static:
+        raise BadPattern(
+            f"`{name}` is static, so all of it is over", hint="leave its punctuation out"
         )
     types = dict(row.fields)
     try:
