@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pytest
 
@@ -27,7 +28,7 @@ from tpch import data as tpch
 GOLDEN = Path(__file__).parent / "golden"
 DIGEST = re.compile(r"\b(?:m|a|r|base)[0-9a-f]{10}\b")
 RETAIL_EVERY = 5
-"""Every so many queries of the retailer are judged."""
+"""One of so many queries of the retailer is judged, by its name: others may come and go."""
 
 
 def masked(text: str) -> str:
@@ -205,8 +206,8 @@ def test_retail(tmp_path: Path, pytestconfig: pytest.Config) -> None:
         for name, ddl in retail.SCHEMA.items():
             closes = hw.watermark(times[name], "10 minutes") if name in times else ()
             db.source(name, ddl, closes=closes)
-        for q in corpus.read()[::RETAIL_EVERY]:
-            if q.refused:
+        for q in corpus.read():
+            if q.refused or crc32(q.id.encode()) % RETAIL_EVERY:
                 continue
             try:
                 text = db.can(q.text)
