@@ -19,6 +19,7 @@ from headwater.engine.membership import matching
 from headwater.plan.advice import Advice
 from headwater.plan.bounds import Bounds
 from headwater.plan.closing import Closing
+from headwater.plan.never_null import NeverNull
 from headwater.plan.program import Answered, Map, Stored, View
 
 SCHEMES: list[dict[str, Any]] = [
@@ -107,3 +108,29 @@ def _read(db: hw.Database, view: View) -> Map:
         case Stored(map=m):
             return m
     raise AssertionError(view)
+
+
+@pytest.mark.parametrize(
+    ("query", "never"),
+    [
+        ("SELECT b, t FROM r WHERE b > 1", {"b"}),
+        ("SELECT b, t FROM r WHERE b > 1 OR t > 1", set()),
+        ("SELECT b, t FROM r WHERE b IS NOT NULL AND t = 2", {"b", "t"}),
+        ("SELECT r.b, q.c, r.t FROM r JOIN q ON r.b = q.c", {"b", "c"}),
+        ("SELECT r.b, q.c, r.t FROM r JOIN q ON r.b <=> q.c", set()),
+        ("SELECT b, t FROM r WHERE b > 1 UNION ALL SELECT a, t FROM q", set()),
+        ("SELECT x.b, x.n FROM (SELECT b, count(*) AS n FROM r WHERE b > 1 GROUP BY b) x", {"b"}),
+    ],
+)
+def test_columns_that_are_never_null(tmp_path: Path, query: str, never: set[str]) -> None:
+    with hw.open(tmp_path) as db:
+        for name, ddl in SOURCES.items():
+            db.source(name, ddl)
+        db.view("v", query)
+        found, view = NeverNull(db.program), db.program.views["v"]
+        match view.rows:
+            case Answered(name):
+                assert found.relation(name) & {"b", "t", "c"} == never
+            case Stored(map=m):
+                names = dict(zip(m.columns, [n for n, _ in view.type.fields], strict=True))
+                assert {names[c] for c in found.of(m)} == never
