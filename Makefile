@@ -50,7 +50,7 @@ format: setup  ## format the code and sort the imports
 	@$(PY) -m ruff format --quiet .
 
 golden: setup  ## rewrite the golden files; read the diff
-	@$(PY) -m pytest tests/rules/test_golden.py tests/plan/test_failures.py tests/plan/test_golden_plans.py --golden
+	@$(PY) -m pytest tests/rules/test_golden.py tests/plan/test_failures.py tests/plan/test_golden_plans.py tests/streams/test_verdicts.py --golden
 
 docs: setup  ## build the API reference from the docstrings into build/docs
 	@$(PY) -W "ignore:Error parsing type annotation" -m pdoc --output-directory build/docs headwater

@@ -22,8 +22,8 @@ from headwater.errors import QueryError
 from nexmark import QUERIES, SCHEMAS, SIDE, Accepted, Batch, batches, declare, in_duckdb
 
 FINAL_AT_ONCE = {*(f"q{n}" for n in (0, 1, 2, 3, 8, 10, 13, 14, 20, 21, 22))}
-FINAL_IN_TIME = {"q5", "q7", "q12", "q15", "q16", "q17"}
-NEVER_FINAL = {"q4", "q6", "q9", "q11", "q18", "q19"}
+FINAL_IN_TIME = {"q5", "q6", "q7", "q12", "q15", "q16", "q17"}
+NEVER_FINAL = {"q4", "q9", "q11", "q18", "q19"}
 """Their rows do not say when they are over: a watermark does not close an auction, nor a bidder."""
 
 Rows = Counter[tuple[Any, ...]]
@@ -118,6 +118,9 @@ def final_rows(db: hw.Database, accepted: Accepted) -> None:
     over = accepted.closed("bid")
     for name in QUERIES:
         answer = ours(db.table(name))
+        if name == "q19":  # places above ten are over from the start, and have no rows
+            assert not db.final_table(name).num_rows
+            continue
         if name in NEVER_FINAL:
             with pytest.raises(QueryError, match="is final before all that it reads is over"):
                 db.final_table(name)

@@ -42,6 +42,7 @@ from headwater.calculus.patterns import (
 )
 from headwater.calculus.types import Base, KeyType
 from headwater.plan.monotone import DAY, MICROSECOND, MISSING, Monotone, constant, monotone, type_at
+from headwater.plan.never_null import NeverNull
 from headwater.plan.program import Bind, Expand, Filter, Lookup, Map, Program, Statement, Stratum
 from headwater.plan.scalar import Scalar
 from headwater.plan.trees import Tree, integral
@@ -437,6 +438,7 @@ class Closing:
 
     def __init__(self, program: Program, zone: str = "UTC"):
         self.program, self.zone = program, zone
+        self.never_null = NeverNull(program)
         self._invariants: dict[str, Invariants] = {}
         self._graphs: dict[int, tuple[Statement, Graph]] = {}
         self._ties_known: dict[tuple[int | str, int], Ties] = {}

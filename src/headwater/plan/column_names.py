@@ -7,6 +7,7 @@ has no short name is called by the map's own name of it.
 
 from __future__ import annotations
 
+from headwater.plan.closing import shallow
 from headwater.plan.program import Bind, Expand, Lookup, Map, Program, Statement
 from headwater.plan.trees import Tree
 
@@ -50,7 +51,7 @@ class ColumnNames:
         for step in s.steps:
             match step:
                 case Bind(name, scalar):
-                    out[name] = self.tree(scalar.tree, out, name)
+                    out[name] = self.called(scalar.tree, out, name)
                 case Lookup(into=into, brings=brings) if into in self.program.maps:
                     known = self.of(self.program.maps[into])
                     out |= {name: known.get(c, c) for c, name in brings}
@@ -69,10 +70,14 @@ class ColumnNames:
             known |= {name: bag[c] for c, name in stratum.ranked.row}
         if not set(cell.reads) <= set(known):
             return column
-        return self.tree(cell.tree, known, column)
+        return self.called(cell.tree, known, column)
+
+    def called(self, tree: Tree, scope: dict[str, str], otherwise: str) -> str:
+        """The name of something computed, unless it is deeper than people write."""
+        return self.tree(tree, scope, otherwise) if tree and shallow(tree) else otherwise
 
     def tree(self, tree: Tree, scope: dict[str, str], otherwise: str) -> str:
-        """The name of something computed."""
+        """The name of a tree."""
         match tree:
             case None:
                 return otherwise

@@ -81,8 +81,8 @@ class Algebra(Protocol[P]):
         """What is promised in terms of some columns alone."""
         ...
 
-    def from_the_start(self, promise: P, column: str) -> P:
-        """What is promised of all values of a column up to some value, NULL among them."""
+    def from_the_start(self, promise: P, column: str, nullable: bool) -> P:
+        """What is promised of all values of a column up to some value, NULL among them if there may be one."""
         ...
 
     def renamed(self, promise: P, names: Mapping[str, str]) -> P:
@@ -105,8 +105,8 @@ class Told:
     def join(self, a: Punctuations, b: Punctuations) -> Punctuations:
         return a | b
 
-    def from_the_start(self, promise: Punctuations, column: str) -> Punctuations:
-        if not promise.subsumes(Punctuation.of({column: None})):
+    def from_the_start(self, promise: Punctuations, column: str, nullable: bool) -> Punctuations:
+        if nullable and not promise.subsumes(Punctuation.of({column: None})):
             return Punctuations.NONE
         return Punctuations([p for p in promise if _begins(p.at(column))], promise.types)
 
@@ -166,9 +166,13 @@ class Schemes:
     def join(self, a: frozenset[Scheme], b: frozenset[Scheme]) -> frozenset[Scheme]:
         return least(a | b)
 
-    def from_the_start(self, promise: frozenset[Scheme], column: str) -> frozenset[Scheme]:
+    def from_the_start(
+        self, promise: frozenset[Scheme], column: str, nullable: bool
+    ) -> frozenset[Scheme]:
         return frozenset(
-            s for s in promise if all(c.in_order and c.nulls for c in s if c.name == column)
+            s
+            for s in promise
+            if all(c.in_order and (c.nulls or not nullable) for c in s if c.name == column)
         )
 
     def only(self, promise: frozenset[Scheme], columns: Collection[str]) -> frozenset[Scheme]:
@@ -357,9 +361,9 @@ class Promises(Generic[P]):
         if descending:
             return self.algebra.none
         columns = [*s.group.columns, first]
-        return self.algebra.from_the_start(
-            self.algebra.only(self.closed(s.ranked.map), columns), first
-        )
+        closed = self.algebra.only(self.closed(s.ranked.map), columns)
+        nullable = first not in self.closing.never_null.of(s.ranked.map)
+        return self.algebra.from_the_start(closed, first, nullable)
 
     def final(self, view: View) -> P:
         """The rows of a view that nothing takes back, in terms of the key of the map that it is read from."""

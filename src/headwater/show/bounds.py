@@ -49,8 +49,8 @@ def _map(m: MapBound) -> list[str]:
         case "front":
             end = "last" if m.over else "first"
             kept = f"the {end} entry" if m.first == 1 else f"the {end} {m.first} entries"
-            of = "each group's that are over" if m.over else "each group"
-            lines = [f"by group    {kept} of {of}, but groups stay"]
+            over = " of those that are over" if m.over else ""
+            lines = [f"by group    of each group {kept}{over}; groups stay"]
         case _:
             lines = []
     lines += [f"unbounded   {why}" for why in m.blocked]
