@@ -398,3 +398,29 @@ def test_what_would_need_rows_that_are_gone_is_refused(db: hw.Database) -> None:
         db.view("w", "SELECT sum(n) AS t FROM s")
     with refused(db, Purged, "`s` keeps open rows only", "retain=True"):
         db.rebuild()
+
+
+def test_a_day_is_not_over_before_clocks_cannot_go_back_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In Newfoundland a minute after midnight became 23:01 of the day before: 02:30 UTC is 7 November, 02:40 is the 6th."""
+    monkeypatch.setattr("headwater.engine.spark.session.LOCAL_ZONE", "America/St_Johns")
+    midnight = datetime(2010, 11, 7, 2, 30, tzinfo=UTC)
+    with hw.open(tmp_path / "db") as db:
+        db.source("e", "ts TIMESTAMP", closes="ts")
+        db.view(
+            "days", "SELECT CAST(ts AS DATE) AS day, count(*) AS n FROM e GROUP BY CAST(ts AS DATE)"
+        )
+        db.apply({"e": [(midnight - timedelta(hours=1),), (midnight,)]})
+        db.punctuate("e", ts=hw.upto(midnight))  # the 7th has begun
+        with refused(db, LateRows, "a late row for `e`"):
+            db.apply({"e": [(midnight,)]})
+        db.apply({"e": [(midnight + timedelta(minutes=10),)]})  # and it is the 6th again
+        answer = [
+            {"day": date(2010, 11, 6), "n": 2, "_w": 1},
+            {"day": date(2010, 11, 7), "n": 1, "_w": 1},
+        ]
+        assert sorted(db.table("days").to_pylist(), key=lambda r: r["day"]) == answer
+        assert db.final_table("days").num_rows == 0
+        assert db.punctuate("e", ts=hw.upto(midnight + timedelta(days=3))).closed == {"days": 2}
+        assert sorted(db.table("days").to_pylist(), key=lambda r: r["day"]) == answer
