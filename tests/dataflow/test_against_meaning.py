@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 
 import headwater as hw
 from graphs import Graph, bags, drawn, meaning_of
+from graphs_in_forms import failing, in_tables
 from headwater.dataflow import maps
 from headwater.dataflow.define import Stage
 from headwater.dataflow.meaning import Meaning
@@ -18,15 +21,17 @@ from headwater.errors import StageFailed
 from headwater.plan.program import WEIGHT
 
 
-def opened(path: Path, graph: Graph, fuse: bool, **how: Any) -> Any:
-    """A database with the stages of a graph."""
+def opened(
+    path: Path, graph: Graph, fuse: bool, stages: Sequence[Any] | None = None, **how: Any
+) -> Any:
+    """A database with the stages of a graph, or with others that mean the same."""
     db = hw.open(path, **how)
     db.policy.fuse = fuse
     for name, ddl in graph.sources.items():
         db.source(name, ddl)
     for name, ddl in graph.flows.items():
         db.flow(name, ddl)
-    for f in graph.stages:
+    for f in graph.stages if stages is None else stages:
         db.stage(f)
     return db
 
@@ -80,11 +85,20 @@ def compare(db: Any, m: Meaning, where: str) -> None:
             )
 
 
-def told(graph: Graph, path: Path, fuse: bool = False, reopen: bool = True) -> None:
-    """A story in both; compared after every step, and, where stages are not fused, epoch by epoch."""
+def told(
+    graph: Graph,
+    path: Path,
+    fuse: bool = False,
+    reopen: bool = True,
+    stages: Sequence[Any] | None = None,
+) -> None:
+    """A story in both; compared after every step, and, where stages are not fused, epoch by epoch.
+
+    The engine may be given other stages that mean the same.
+    """
     rng = random.Random(graph.seed)
     m = meaning_of(graph)
-    db = opened(path, graph, fuse)
+    db = opened(path, graph, fuse, stages)
     for n, (what, given) in enumerate(graph.story):
         if what == "give":
             m.give(bags(graph, given))
@@ -105,7 +119,7 @@ def told(graph: Graph, path: Path, fuse: bool = False, reopen: bool = True) -> N
             compare(db, m, f"seed {graph.seed}, step {n}")
         if reopen and rng.random() < 0.3:
             db.close()
-            db = opened(path, graph, fuse)
+            db = opened(path, graph, fuse, stages)
     db.close()
 
 
@@ -129,6 +143,55 @@ def test_some_graphs_depend_on_no_schedule() -> None:
 @pytest.mark.parametrize("seed", FIRM)
 def test_stages_that_are_run_together(seed: int, tmp_path: Path) -> None:
     told(drawn(seed), tmp_path / "db", fuse=True)
+
+
+TABLES = ["row_wise", "outputs", "whole", "record", "cycle"]
+"""Kinds of stages that there are in the forms of tables."""
+
+
+def in_forms(seed: int, path: Path) -> set[str]:
+    """A graph whose stages get tables, in the engine; what is in it."""
+    graph = drawn(seed, TABLES)
+    told(graph, path, stages=in_tables(graph))
+    return graph.words
+
+
+def test_tables_mean_what_rows_do(tmp_path: Path) -> None:
+    found = {word for seed in range(30) for word in in_forms(seed, tmp_path / str(seed))}
+    kinds = ("row-wise", "whole", "record")
+    assert found >= {f"{kind} in {form}" for kind in kinds for form in ("arrow", "pandas")}
+
+
+def set_aside(seed: int, path: Path, fuse: bool) -> set[str]:
+    """A graph whose functions fail at some rows, which are set aside; what is in it."""
+    graph = drawn(seed)
+    if fuse and graph.words & LOOSE:
+        return set()
+    made = failing(graph)
+    told(made.graph, path, fuse, stages=made.stages)
+    with opened(path, made.graph, fuse, made.stages) as db:
+        for name, expected in made.aside.items():
+            found = Counter[Any]()
+            for (i, key, row, _), n in relation(db, f"{name}_failed").items():
+                found[i, key, row] += n
+            assert found == expected, (seed, name)
+    return graph.words
+
+
+@pytest.mark.parametrize("fuse", [False, True])
+def test_what_fails_is_set_aside_and_the_rest_is_as_if_it_were_not_there(
+    tmp_path: Path, fuse: bool
+) -> None:
+    found = {w for seed in range(30) for w in set_aside(seed, tmp_path / str(seed), fuse)}
+    assert found >= {"raises", "raises late", "does not fit"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(30, 300))
+def test_tables_and_what_is_set_aside_more(seed: int, tmp_path: Path) -> None:
+    in_forms(seed, tmp_path / "forms")
+    for fuse in (False, True):
+        set_aside(seed, tmp_path / str(fuse), fuse)
 
 
 @pytest.mark.slow

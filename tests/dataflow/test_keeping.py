@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from headwater.dataflow.keeping import Kept, State, Writes, closed, one_record
+from headwater.dataflow.keeping import Kept, State, Writes
+from headwater.dataflow.one_record import closed, one_record
 from headwater.dataflow.rows import row_class
 from headwater.errors import StageError
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headwater.api.bring_in import checked_change, staged_change
-from headwater.api.catalog import SEEN, Catalog, ViewDef, check_functions
+from headwater.api.catalog import SEEN, Catalog, ViewDef, as_stored, check_functions
 from headwater.api.feeding import with_points
 from headwater.api.handles import Commit
 from headwater.api.ids import Id, applied, as_note, checked_id, noted
@@ -185,7 +185,8 @@ class Applying(Punctuating):
             working, before = self._working(commit, self.program), self.graph
             carried, late = self._in_time(working, staged, commit.version)
             ignored, increment = self._carry(working, carried, self._wanted(before))
-            told = with_points(self._tell(working, before, carried, increment), framed)
+            with as_stored(self.version):
+                told = with_points(self._tell(working, before, carried, increment), framed)
             over, final = self._close(commit, working, carried, closing)
             made = self._written(working)
             size = self._add_made(commit, made)
@@ -212,7 +213,7 @@ class Applying(Punctuating):
         """Carries staged changes through all maps. Gives how many deletions were ignored by source, and the increment."""
         for view in self.catalog.views.values():
             self._register(view)
-        with self._telling("writing"):
+        with as_stored(self.version), self._telling("writing"):
             ignored = checked_change(self.catalog, self.path, staged, working)
             increment = Increment(
                 self.program, working, self.session, self.path, self.policy.most_here, wanted

@@ -7,8 +7,9 @@ which the views were defined, and must come out with the maps that are on disk.
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property, lru_cache
 from typing import Any, TypeVar, cast
@@ -488,6 +489,9 @@ def program_of(version: Version, catalog: Catalog) -> Program:
         program = stored.read(version.facts, lambda text: check_expression(text, functions))
         if program.views.keys() != catalog.views.keys():
             raise ValueError("it has other views than are defined")
+        for source in catalog.sources.values():
+            if source.retain and not program.maps.keys() >= set(source.held_in):
+                raise ValueError(f"`{source.name}` is held in a map that is not there")
         return program
 
     return well_defined(version.number, read)
@@ -514,6 +518,30 @@ def well_defined(version: int, read: Callable[[], T]) -> T:
     except Exception as e:  # what somebody changed may be wrong in any way
         told = f"{type(e).__name__}: {e}".splitlines()[0][:200]
         raise DamagedState(path_of(version), f"its definitions cannot be read ({told})") from e
+
+
+BROKEN = (LookupError, TypeError, ValueError, AttributeError, AssertionError, NotImplementedError)
+"""What a program raises that stumbles over itself, those of Arrow among them."""
+
+
+@contextlib.contextmanager
+def as_stored(version: int, what: str = "program") -> Iterator[None]:
+    """Around what runs the program of a version, or its stages: where they do not do, an error of ours names the version.
+
+    Names are checked when a program is read (`plan/names.py`); that its scalars and types fit each other, nobody knows before
+    they run.
+    """
+    try:
+        yield
+    except HeadwaterError:
+        raise
+    except BROKEN as e:
+        told = f"{type(e).__name__}: {e}".splitlines()[0][:200]
+        raise StateError(
+            f"the {what} of version {version} does not run ({told})",
+            hint=f"if {path_of(version)} or one before it was changed by somebody, put the log back from a copy, or"
+            " plan the views anew with rebuild(); if not, this is an error in Headwater",
+        ) from e
 
 
 def check_texts(term: Term) -> None:

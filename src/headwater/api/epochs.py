@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.api.catalog import SEEN
+from headwater.api.catalog import SEEN, as_stored
 from headwater.api.directories import Directories, FilesRead
 from headwater.api.feeding import Told
 from headwater.api.verify_stage import verify_stage
@@ -291,7 +291,8 @@ class Epochs(Directories):
             increment = None
             if moved:
                 _, increment = self._carry(working, staged, self._wanted(before))
-            told = self._tell(working, before, staged, increment) if staged else Told()
+            with as_stored(self.version):
+                told = self._tell(working, before, staged, increment) if staged else Told()
             for x in p.all:
                 points = {o: k for o, k in x.made.points.items() if o not in passed}
                 told.points.update({o: Punctuation(k) for o, k in points.items()})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from dataclasses import dataclass
 
+from headwater.api.catalog import as_stored
 from headwater.api.running import Running
 from headwater.dataflow.directory import taken_of
 from headwater.dataflow.fuse import follower
@@ -40,12 +41,14 @@ class Explaining(Running):
         stage = self.graph.stages.get(name)
         if stage is None:
             return super().explain(name)
-        graph = self.shown()
-        return explain_stage(graph.stages[name], graph)
+        with as_stored(self.version, "graph"):
+            graph = self.shown()
+            return explain_stage(graph.stages[name], graph)
 
     def explain_graph(self) -> Explanation:
         """The whole graph: sources, views, stages and flows, cycles, who waits for what, and what depends on no schedule."""
-        return explain_graph(self.shown())
+        with as_stored(self.version, "graph"):
+            return explain_graph(self.shown())
 
     def shown(self) -> Shown:
         """The graph of the version that the handle is at."""

@@ -68,7 +68,10 @@ class Source:
         return self.database.changes_frame(self.name, since, until, format)
 
     def lookup(self, *key: Any, version: int | None = None) -> Row | None:
-        """The row of a nested source at its key, with its inner rows, at the cost of that row; None if there is none."""
+        """The row at a key, with its inner rows, at the cost of that row; None if there is none.
+
+        Rows of a source without a key, and of a flow that is kept, are looked up by all of their columns.
+        """
         found = self.database.lookup(self.name, key, version)
         return None if found is None else as_row(found)
 

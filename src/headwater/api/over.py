@@ -84,6 +84,11 @@ def promises_of(
     return Promises(closing, Told(), known.get)
 
 
+def promises_something(catalog: Catalog) -> bool:
+    """Whether any source can be over, or lasts."""
+    return any(s.schemes or s.append_only for s in catalog.sources.values())
+
+
 def still_whole(
     closing: Closing, catalog: Catalog, over: Over, names: Collection[str]
 ) -> Promises[Punctuations] | None:

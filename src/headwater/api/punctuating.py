@@ -27,6 +27,7 @@ from headwater.api.over import (
     held_by,
     others,
     promises_of,
+    promises_something,
     still_whole,
     types_of,
 )
@@ -76,8 +77,7 @@ class Punctuating(Feeding):
 
     def _promises_something(self) -> bool:
         """Whether any source can be over, is, or lasts."""
-        sources = self.catalog.sources.values()
-        return bool(self.over.closed) or any(s.schemes or s.append_only for s in sources)
+        return bool(self.over.closed) or promises_something(self.catalog)
 
     # --- promises ----------------------------------------------------------------------------------------------------
 
@@ -247,6 +247,8 @@ class Punctuating(Feeding):
     ) -> None:
         """What is final of a view that is new, or planned anew; what its ledger has already is not told again."""
         catalog, program = becomes
+        if not promises_something(catalog):
+            return
         over = self.over
         promises = promises_of(Closing(program, self.session.zone), catalog, over.closed)
         never = self._begins(commit, view, becomes)

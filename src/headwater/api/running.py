@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from headwater.api.catalog import Catalog
+from headwater.api.catalog import Catalog, as_stored
 from headwater.api.directories import FilesRead, not_named
 from headwater.api.epochs import Epochs, Prepared
 from headwater.api.held import failure
@@ -68,10 +68,10 @@ class Running(Epochs):
     ) -> Progress:
         """Runs stages until nothing can run, or for so many epochs or seconds, or until `stop`.
 
-        With `every` it looks for input again after so many seconds, for ever unless `seconds` says otherwise. A cycle may
-        run for `rounds` epochs without input from outside. With `workers` functions of different stages are called at the
-        same time. Without `bottlenecks` stages run though what they wrote before is unread. Raises `StageFailed` at its
-        end if a stage failed; the others went on.
+        Stages that run together are an epoch each, and end together. With `every` it looks for input again after so many
+        seconds, for ever unless `seconds` says otherwise. A cycle may run for `rounds` epochs without input from outside. With
+        `workers` functions of different stages are called at the same time. Without `bottlenecks` stages run though what they
+        wrote before is unread. Raises `StageFailed` at its end if a stage failed; the others went on.
         """
         _check_amounts(epochs=epochs, seconds=seconds, every=every, rounds=rounds, workers=workers)
         started = time.monotonic()
@@ -91,7 +91,8 @@ class Running(Epochs):
                 out.stopped = "it was asked for no more"
                 break
             most = workers if epochs is None else min(workers, epochs - len(out.epochs))
-            ran = self._turn(most, bottlenecks, turns)
+            with as_stored(self.version, "graph"):
+                ran = self._turn(most, bottlenecks, turns)
             out.epochs += ran
             if ran:
                 continue
@@ -184,11 +185,16 @@ class Running(Epochs):
     def _one(
         self, name: str, prepare: Callable[[], Prepared | FilesRead], turns: _Turns
     ) -> list[str]:
-        """An epoch of a stage, committed; one that fails is noted, and its stage held until the next run."""
+        """An epoch of a stage, and of those that run together with it, committed; who ran.
+
+        One that fails is noted, and its stage held until the next run.
+        """
         turns.ran(self, name)
         try:
             prepared = prepare()
             self._committed(prepared)
+            if isinstance(prepared, Prepared):
+                return [p.stage.name for p in prepared.all]
         except Failed as e:
             self._failures[name] = e
         except (

@@ -92,6 +92,11 @@ class StageHandle:
         """The rows of its one output that came and went after a version."""
         return self.database.changes_frame(self._output(), since, until, format)
 
+    def lookup(self, *row: Any, version: int | None = None) -> Row | None:
+        """A row of its one output, which is kept, by all of its columns; None if it is not there."""
+        found = self.database.lookup(self._output(), row, version)
+        return None if found is None else as_row(found)
+
     def state(self, *key: Any, version: int | None = None) -> Any:
         """What a group has kept, now or at a version: a row, a list of rows, or a dict of these by part; None if nothing."""
         stage = self.database._bound.get(self.name)

@@ -16,7 +16,14 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from headwater.api import feeds
-from headwater.api.catalog import DATABASE, SETTLED, Catalog, program_of, well_defined
+from headwater.api.catalog import (
+    DATABASE,
+    SETTLED,
+    Catalog,
+    as_stored,
+    program_of,
+    well_defined,
+)
 from headwater.api.feeds import Held, Seen, Step, steps
 from headwater.api.over import Over, hidden_at
 from headwater.api.verify import Verifier, source_view
@@ -176,9 +183,10 @@ class Readable:
         """All rows of a view or source with `_w`, read in this process."""
         snapshot, at = self._at(version)
         working = self._reading(snapshot, at)
-        view = self._as_view(at, name, snapshot.number)
-        tables = list(view_rows.scan(at.program, view, working, self.session.evaluate))
-        return pa.concat_tables([view_rows.row_schema(view).empty_table(), *tables])
+        with as_stored(snapshot.number):
+            view = self._as_view(at, name, snapshot.number)
+            tables = list(view_rows.scan(at.program, view, working, self.session.evaluate))
+            return pa.concat_tables([view_rows.row_schema(view).empty_table(), *tables])
 
     def _as_view(self, at: Defined, name: str, version: int) -> View:
         """A view, or a source seen as one."""
@@ -200,8 +208,9 @@ class Readable:
     def parts(self, name: str, version: int | None = None) -> dict[str, pa.Table]:
         """The flat parts of a nested view with `_w`, by path, read in this process; a label is text."""
         snapshot, at = self._at(version)
-        view = self._nested_at(at, name, snapshot.number)
-        return nested_rows.parts_told(view, self._reading(snapshot, at))
+        with as_stored(snapshot.number):
+            view = self._nested_at(at, name, snapshot.number)
+            return nested_rows.parts_told(view, self._reading(snapshot, at))
 
     def parts_frames(self, name: str, version: int | None = None) -> dict[str, DataFrame]:
         """The same as DataFrames; rows repeat."""
@@ -213,21 +222,31 @@ class Readable:
             raise QueryError(f"the rows of `{name}` are flat", hint="read it with snapshot()")
         return view
 
+    def _held_flat(self, at: Defined, name: str, version: int) -> View | None:
+        """A source or flow whose rows are flat, seen as a view of them; None for what is neither."""
+        source = at.catalog.sources.get(at.catalog.named(name))
+        return None if source is None or source.nested else self._as_view(at, name, version)
+
     def lookup(
         self, name: str, key: Sequence[Any], version: int | None = None
     ) -> dict[str, Any] | None:
-        """The row of a nested view or source at a key, with its inner bags; None if there is none."""
+        """The row of a source, flow or nested view at a key, with its inner bags; None if there is none.
+
+        Flat rows of sources and flows are looked up by the key that was declared, else by all of their columns.
+        """
         snapshot, at = self._at(version)
-        view = self._nested_at(at, name, snapshot.number)
-        columns = nested_rows.key_of(view)
-        if not nested_rows.has_plain_key(view):
+        flat = self._held_flat(at, name, snapshot.number)
+        view = flat or self._nested_at(at, name, snapshot.number)
+        columns = view_rows.key_of(view) if flat else nested_rows.key_of(view)
+        if not flat and not nested_rows.has_plain_key(view):
             raise QueryError(
                 f"the first column of `{name}` is an array", hint="define the view with key=[...]"
             )
         if len(key) != len(columns):
+            what = "source" if flat else "view"
             raise QueryError(
                 f"`{name}` is looked up by {', '.join(n for n, _ in columns)}, and {len(key)} values are given",
-                hint="define the view with key=[...] to look rows up by other columns",
+                hint=f"define the {what} with key=[...] to look rows up by other columns",
             )
         try:
             zone = self.session.zone
@@ -237,7 +256,9 @@ class Readable:
                 f"{key!r} is no key of `{name}`",
                 hint=f"a key is {', '.join(f'{n} {t}' for n, t in columns)}",
             ) from e
-        found = nested_rows.looked_up(view, self._reading(snapshot, at), arrays)
+        with as_stored(snapshot.number):
+            found_in = view_rows.looked_up if flat else nested_rows.looked_up
+            found = found_in(view, self._reading(snapshot, at), arrays)
         rows: list[dict[str, Any]] = found.drop_columns([WEIGHT]).to_pylist()
         if len(rows) > 1:
             raise QueryError(
@@ -254,7 +275,8 @@ class Readable:
         maps = view.maps or read_from(at.program, view)[:1]
         if self.policy.reads_here(r.rows for m in maps for r in working.refs.get(m.name, ())):
             return self._frame(view_rows.repeated(self.table(name, snapshot.number)))
-        return Frames(Cluster(working, self.session, self.path)).frame(at.program, view)
+        with as_stored(snapshot.number):
+            return Frames(Cluster(working, self.session, self.path)).frame(at.program, view)
 
     def _frame(self, table: pa.Table) -> DataFrame:
         session = self.session.user if self.session.same_zone else self.session.spark
@@ -268,7 +290,8 @@ class Readable:
         if since > last or since < 0:
             raise StateError(f"there is no version {since}", hint=f"the newest is {last}")
         scalars = self.session.evaluate
-        tables = feeds.told(name, since, self._steps(name, since, last), scalars)
+        with as_stored(last):
+            tables = feeds.told(name, since, self._steps(name, since, last), scalars)
         if not tables:
             view = self._as_view(known, name, known.version)
             if view.parts:
@@ -298,7 +321,8 @@ class Readable:
             if made < version and before is None:
                 before = self._reading(*self._at(version - 1))
             step = Step(version, program, view, before if made < version else None, now)
-            (rows,) = feeds.told(name, version - 1, iter([step]), self.session.evaluate)
+            with as_stored(version):
+                (rows,) = feeds.told(name, version - 1, iter([step]), self.session.evaluate)
             counts[name] = rows.num_rows
         return {n: counts[n] for n in self.catalog.views}
 
@@ -345,7 +369,8 @@ class Readable:
         view = self._view_at(at, name, at.version)
         keys = {n: s.parts[0].key for n, s in at.catalog.sources.items() if not s.nested}
         declared = at.catalog.views[view.name].key
-        key = feeds.row_key(at.program, view, at.catalog.whole(view.name), declared, keys)
+        with as_stored(at.version):
+            key = feeds.row_key(at.program, view, at.catalog.whole(view.name), declared, keys)
         return feeds.as_cdc(table, times, key)
 
     @property
@@ -428,7 +453,8 @@ class Readable:
         known = self._defined
         view = self._view_at(known, name, known.version)
         made = known.catalog.views[view.name]
-        return explain_view(known.program, view, made.strategy, made.why)
+        with as_stored(known.version):
+            return explain_view(known.program, view, made.strategy, made.why)
 
     def can(self, query: str | Query | Term) -> str:
         """What would be kept for a query, and what a change would cost; nothing is defined. Or why it cannot be."""

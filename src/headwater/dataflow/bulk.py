@@ -27,7 +27,7 @@ from headwater.dataflow.groups import Groups, Keyed
 from headwater.dataflow.maps import COUNT, entries, keyed
 from headwater.dataflow.whole import Whole
 from headwater.errors import HeadwaterError, StageError
-from headwater.io.rows import checked
+from headwater.io.rows import checked, from_frame
 from headwater.plan.program import WEIGHT
 from headwater.state.arrangement import INDEX
 from headwater.state.run import column
@@ -57,15 +57,18 @@ class _Bulk(Call):
     def shape(self, table: pa.Table) -> Any:
         return table.to_pandas() if self.stage.form == "pandas" else table
 
-    def table(self, given: Any, what: str) -> pa.Table:
-        """What a function gave, as a table."""
+    def table(self, given: Any, name: str, row: RecordType) -> pa.Table:
+        """What a function gave, as a table; numbers of groups stay beside the columns of the row."""
         if isinstance(given, pd.DataFrame):
-            return pa.Table.from_pandas(given, preserve_index=False)
+            rest = given[[c for c in given.columns if c != GROUP]]
+            table = from_frame(name, row, rest, self.context.zone)
+            numbered = GROUP in given.columns
+            return table.append_column(GROUP, pa.array(given[GROUP])) if numbered else table
         if isinstance(given, pa.RecordBatch):
             return pa.Table.from_batches([given])
         if not isinstance(given, pa.Table):
             raise StageError(
-                f"`{self.stage.name}` gave {type(given).__name__} for {what}",
+                f"`{self.stage.name}` gave {type(given).__name__} for `{name}`",
                 hint=f"give a table, for its form is {self.stage.form}",
             )
         return given
@@ -78,7 +81,7 @@ class _Bulk(Call):
             mine = rows.get(o)
             if mine is None:
                 continue
-            table = self.table(mine, f"`{o}`")
+            table = self.table(mine, o, row)
             if weighted and WEIGHT not in table.column_names:
                 raise StageError(
                     f"`{s.name}` gave a table without `{WEIGHT}` for `{o}`",
@@ -184,15 +187,17 @@ class BulkGrouped(_BulkGroups, Grouped):
         schema = arrow_schema(p.row)
         parts: list[tuple[Any, list[pa.Array], int]] = []
         if given.state is not None:
-            table = self.table(given.state, "state")
-            lacking = next((n for n in (GROUP, *names) if n not in table.column_names), None)
+            there = getattr(given.state, "columns", ())
+            if not isinstance(given.state, pd.DataFrame):
+                there = self.table(given.state, "state", p.row).column_names
+            lacking = next((n for n in (GROUP, *names) if n not in there), None)
             if lacking is not None:
                 raise StageError(
                     f"the state that `{self.stage.name}` gave has no `{lacking}`",
                     hint=f"give {', '.join((GROUP, *names))}",
                 )
-            row = RecordType(p.row.fields)
-            fitted = checked("state", row, table.select(names), 1, self.context.zone)
+            table = self.table(given.state, "state", p.row)
+            fitted = checked("state", p.row, table.select(names), 1, self.context.zone)
             which = np.asarray(column(table, GROUP).cast(pa.int64()))
             parts.append((which, [column(fitted, n) for n in names], 1))
         if given.cleared is not None:
@@ -227,7 +232,9 @@ class BulkWhole(_BulkGroups, Whole):
                 rows = given.rows if isinstance(given, Result) else given
                 rows = rows if isinstance(rows, Mapping) else {s.single: rows}
                 for o, mine in rows.items():
-                    table = self.table(mine, f"`{o}`")
+                    if o not in s.outputs:
+                        continue  # `put` says so
+                    table = self.table(mine, o, s.outputs[o])
                     if GROUP not in table.column_names:
                         raise StageError(
                             f"`{s.name}` gave rows of `{o}` without `{GROUP}`",

@@ -9,8 +9,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from operator import itemgetter
-from types import GeneratorType
+from types import GeneratorType, NoneType
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,8 @@ import pyarrow as pa
 from headwater.calculus.types import (
     BIGINT,
     BOOLEAN,
+    DATE,
+    DOUBLE,
     INTEGER,
     SMALLINT,
     STRING,
@@ -102,8 +105,8 @@ class Call(ABC):
         self.made = Made({}, {}, {}, context.clock, context.swept)
         self.values: dict[str, list[tuple[Any, ...]]] = {o: [] for o in stage.outputs}
         self.weights: dict[str, list[int]] = {o: [] for o in stage.outputs}
-        self.of: dict[str, list[int]] = {o: [] for o in stage.outputs}
-        """Of which call each row is."""
+        self.of: dict[str, Any] = {o: [] for o in stage.outputs}
+        """Of which call each row is: a list, or a range where each call gave one."""
         self.width = -1 if stage.single is None else len(stage.outputs[stage.single].fields)
         self.widths = {o: len(row.fields) for o, row in stage.outputs.items()}
         self.single = stage.key is not None and len(stage.key.fields) == 1
@@ -129,20 +132,19 @@ class Call(ABC):
         if type(result) is not list and type(result) is not GeneratorType:
             self._noted(call, result, times)
             return
+        values, weights, of, widths = self.values, self.weights, self.of, self.widths
+        output = one or ""
         for item in result:
-            output, row = (one, item) if one is not None else self._pair(item)
-            if isinstance(row, tuple) and len(row) == self.widths.get(output, -1):
-                self.values[output].append(row)  # a row that is whole, as most are
-                self.weights[output].append(times)
-                self.of[output].append(call)
+            row = item
+            if one is None:  # pairs of an output and a row
+                plain = type(item) is tuple and len(item) == 2 and type(item[0]) is str
+                output, row = item if plain else ("", None)
+            if isinstance(row, tuple) and len(row) == widths.get(output, -1):
+                values[output].append(row)  # a row that is whole, as most are
+                weights[output].append(times)
+                of[output].append(call)
             else:
                 self._noted(call, [item], times)
-
-    def _pair(self, item: Any) -> tuple[str, Any]:
-        """The output and the row of what was given for several outputs, where it is plainly that."""
-        if type(item) is tuple and len(item) == 2 and type(item[0]) is str:
-            return item
-        return "", None
 
     def _noted(self, call: int, result: Any, times: int) -> None:
         """Notes what was given in any of the ways that there are."""
@@ -290,33 +292,48 @@ class Call(ABC):
         return Epoch(self.stage.name, self.context.number, key)
 
 
-_PLAIN: dict[KeyType, tuple[type, int | None]] = {
-    TINYINT: (int, 7),
-    SMALLINT: (int, 15),
-    INTEGER: (int, 31),
-    BIGINT: (int, 63),
-    STRING: (str, None),
-    BOOLEAN: (bool, None),
+_WHOLE: dict[KeyType, int] = {TINYINT: 7, SMALLINT: 15, INTEGER: 31, BIGINT: 63}
+"""Types of whole numbers, and how many bits they have beside the sign."""
+_PLAIN: dict[KeyType, type] = {
+    **dict.fromkeys(_WHOLE, int),
+    STRING: str,
+    BOOLEAN: bool,
+    DATE: date,
+    DOUBLE: float,
 }
-"""Types whose values are what Python's are, if they are of a type and have so many bits."""
+"""Types whose values are what Python's are, if those are of this very type."""
 
 
 def are_plain(row: RecordType, values: Sequence[tuple[Any, ...]]) -> bool:
-    """Whether values are those that their columns would have, without a look at each: all of the very type, and not too large."""
+    """Whether values are those that their columns would have: NULL, or of the very type and in the form that it has."""
     if not values:
         return True
     for place, (_, t) in enumerate(row.fields):
-        kind, bits = _PLAIN.get(t, (None, None))
+        kind = _PLAIN.get(t)
         if kind is None:
             return False
-        held = list(
-            map(itemgetter(place), values)
-        )  # turning rows into columns at once is slower by far
-        if set(map(type, held)) != {kind}:
-            return False
-        if bits is not None and not -(1 << bits) <= min(held) <= max(held) < 1 << bits:
+        # Turning rows into columns at once is slower by far.
+        held = list(map(itemgetter(place), values))
+        kinds = set(map(type, held))
+        if kinds != {kind}:
+            if not kinds <= {kind, NoneType}:
+                return False
+            held = [v for v in held if v is not None]
+        if held and not (_fit(held, t) if t in _WHOLE else t != DOUBLE or _one_form(held)):
             return False
     return True
+
+
+def _fit(held: list[int], t: KeyType) -> bool:
+    """Whether whole numbers have room in a type."""
+    bits = _WHOLE[t]
+    return -(1 << bits) <= min(held) and max(held) < 1 << bits
+
+
+def _one_form(held: list[float]) -> bool:
+    """Whether no double is one that a row has in one form: NaN, and the zero below zero."""
+    found = np.array(held)
+    return not (np.isnan(found).any() or np.signbit(found[found == 0]).any())
 
 
 def nothing_named(row: int) -> dict[str, Any]:

@@ -5,6 +5,10 @@
 An increment is sorted by the framing's columns and cut where the key changes. A frame grows, from increment to increment,
 until a greater key or a punctuation closes it. A row whose key is below that of the open frame, or of one that was closed,
 is late: it makes a frame of its own, which is complete and counted. A row whose key is None is in no frame.
+
+The frames of an input have places that grow: (key, 1), and for a late one that of what was open when it came, (key, 0), or of
+what was closed last, (key, 2). They depend on the increments alone, so that who reads frames of several inputs by their places
+reads the same whenever it is asked.
 """
 
 from __future__ import annotations
@@ -22,12 +26,22 @@ Stretch = tuple[int, int, int]
 """Rows of an increment: its number, the first of its rows in the framing's order, and the first that is not."""
 
 
+Place = tuple[Any, int]
+"""Where a frame stands among those of its input: a key, and before (0), at (1) or behind (2) the frame of that key."""
+
+
 @dataclass(frozen=True)
 class Frame:
     """Rows with a key: where they are, not what they are."""
 
     key: Any
     rows: tuple[Stretch, ...]
+    late: Place | None = None
+    """The place of a frame that is late."""
+
+    @property
+    def place(self) -> Place:
+        return (self.key, 1) if self.late is None else self.late
 
 
 @dataclass(frozen=True)
@@ -89,13 +103,18 @@ def _added(at: Cut, more: Frame) -> Cut:
     late = at.closed is not None and more.key <= at.closed
     if at.open is None:
         if late:
-            return replace(at, frames=(*at.frames, more), late=at.late + 1)
+            return _late(at, more, (at.closed, 2))
         return replace(at, open=more)
     if more.key == at.open.key:
         return replace(at, open=Frame(more.key, (*at.open.rows, *more.rows)))
     if late or more.key < at.open.key:
-        return replace(at, frames=(*at.frames, more), late=at.late + 1)
+        return _late(at, more, (at.open.key, 0))
     return replace(at, frames=(*at.frames, at.open), open=more, closed=at.open.key)
+
+
+def _late(at: Cut, more: Frame, place: Place) -> Cut:
+    """A frame of its own for rows that are late."""
+    return replace(at, frames=(*at.frames, replace(more, late=place)), late=at.late + 1)
 
 
 def _closed(at: Cut, key: Any) -> Cut:

@@ -14,8 +14,9 @@ Functions are bound to stages by name, in each process anew.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field, fields, replace
+from types import NoneType
+from typing import Any, TypeVar
 
 from headwater.dataflow.queues import Cursor
 from headwater.dataflow.rows import as_data, of_data
@@ -98,11 +99,9 @@ class Graph:
         stages, flows, cursors, nodes = {}, {}, {}, {}
         for key, value in facts.items():
             if key.startswith(STAGE):
-                known = Known(**value)
-                stages[known.name] = known
+                stages[key.removeprefix(STAGE)] = _typed(Known, value)
             elif key.startswith(FLOW):
-                flow = FlowFact(**value)
-                flows[flow.name] = flow
+                flows[key.removeprefix(FLOW)] = _typed(FlowFact, value)
             elif key.startswith(CURSOR):
                 stage, name = key.removeprefix(CURSOR).split(".", 1)
                 cursors[stage, name] = Cursor.of(value)
@@ -110,9 +109,34 @@ class Graph:
                 node = dict(value)
                 for part in KEPT_AS_DATA:
                     node[part] = of_data(node[part])
-                nodes[key.removeprefix(NODE)] = NodeFact(**node)
+                nodes[key.removeprefix(NODE)] = _typed(NodeFact, node)
         ordered = dict(sorted(stages.items(), key=lambda s: s[1].place))
-        return Graph(ordered, flows, cursors, nodes, Schedule.of(facts.get(SCHEDULE)))
+        made = Graph(ordered, flows, cursors, nodes, Schedule.of(facts.get(SCHEDULE)))
+        made.check()
+        return made
+
+    def check(self) -> None:
+        """Raises unless a graph names only what it has, as one that was not changed by anybody does."""
+        named: list[tuple[str, Known | FlowFact]] = [*self.stages.items(), *self.flows.items()]
+        for name, made in named:
+            if made.name != name:
+                raise ValueError(f"`{name}` is called `{made.name}`")
+        if not self.nodes.keys() >= self.stages.keys():  # directories are nodes, too
+            raise ValueError("there is a stage of whose epochs nothing is known")
+        if self.cursors.keys() != {(s.name, i) for s in self.stages.values() for i in s.inputs}:
+            raise ValueError("there are places in other inputs than stages have")
+        for stage in self.stages.values():
+            texts = [*stage.inputs, *stage.outputs, *stage.described["outputs"].values()]
+            for what, on in stage.looks_up:
+                texts += [what, *(on or ())]
+            if not all(isinstance(t, str) for t in texts):
+                raise TypeError(f"what the stage `{stage.name}` reads and writes are no names")
+            for output in stage.outputs:
+                if output not in self.flows or self.flows[output].writer != stage.name:
+                    raise ValueError(f"`{output}` is no flow of the stage `{stage.name}`")
+        for flow in self.flows.values():
+            if flow.writer and flow.writer not in self.stages:
+                raise ValueError(f"`{flow.name}` is written by `{flow.writer}`, which is no stage")
 
     def facts_since(self, before: Graph) -> Iterator[tuple[str, Any]]:
         """The facts that differ from those of another graph; None where one is gone."""
@@ -186,3 +210,27 @@ class Graph:
     def with_flow(self, flow: FlowFact) -> Graph:
         """With a flow, new or changed."""
         return replace(self, flows={**self.flows, flow.name: flow})
+
+
+_KINDS: dict[str, Any] = {
+    "str": str,
+    "int": int,
+    "float": (int, float),
+    "bool": bool,
+    "bool | None": (bool, NoneType),
+    "Mapping[str, Any]": dict,
+    "Mapping[str, str]": dict,
+    "Any": object,
+}
+"""What the fields of facts may be, by their annotations."""
+F = TypeVar("F", Known, FlowFact, NodeFact)
+
+
+def _typed(of: type[F], value: Any) -> F:
+    """A fact as a record whose fields are of their types."""
+    made = of(**value)
+    for f in fields(made):
+        cell, kind = getattr(made, f.name), str(f.type)
+        if not isinstance(cell, _KINDS[kind]) or (kind == "int" and isinstance(cell, bool)):
+            raise TypeError(f"`{f.name}` is {cell!r}")
+    return made

@@ -15,9 +15,10 @@ from headwater.dataflow.call import Made
 from headwater.dataflow.calling import Failed
 from headwater.dataflow.define import Part, arrow_schema
 from headwater.dataflow.groups import Groups, Keyed
-from headwater.dataflow.keeping import Held, State, Writes, closed, one_record
+from headwater.dataflow.keeping import Held, State, Writes
 from headwater.dataflow.maps import COUNT, WRITTEN, entries, keyed
-from headwater.dataflow.rows import frozen, rows_of, values_of
+from headwater.dataflow.one_record import closed, one_record
+from headwater.dataflow.rows import frozen, frozen_rows, rows_of, values_of
 from headwater.errors import StageError, StateConflict
 from headwater.state.arrangement import INDEX
 from headwater.state.hashing import hash_keys
@@ -231,8 +232,8 @@ class Grouped(Keyed):
             for g, value in zip(index, values, strict=True):
                 out[g][()] = value
             return out
-        names = [f"k{j}" for j in range(len(p.key.fields))]
-        for g, key, value in zip(index, map(frozen, rows_of(found, names)), values, strict=True):
+        keys = frozen_rows([values_of(found.column(f"k{j}")) for j in range(len(p.key.fields))])
+        for g, key, value in zip(index, keys, values, strict=True):
             out[g][key] = value
         return out
 
@@ -289,8 +290,8 @@ class Grouped(Keyed):
             if not maps.only_columns(p, i):
                 continue
             rows, starts = groups.rows[i.name], groups.starts[i.name]
-            values = (map(itemgetter(i.columns.index(c)), rows) for c in names)
-            entries = list(map(frozen, zip(*values, strict=True)))
+            values = [list(map(itemgetter(i.columns.index(c)), rows)) for c in names]
+            entries = frozen_rows(values)
             for g in range(groups.count):
                 out[g].update(entries[starts[g] : starts[g + 1]])
         return out

@@ -18,11 +18,12 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from headwater.dataflow.rows import Row, frozen, row_class, sort_key
+from headwater.dataflow.rows import ALIKE, Row, frozen, row_class, sort_key
 from headwater.errors import StageError
 
 Key = tuple[Any, ...]
 Values = tuple[Any, ...]
+_new = object.__new__
 WORDS = frozenset(("at", "wake", "clock", "clear"))
 """What a state says besides its columns; no column and no part may be called so."""
 
@@ -108,56 +109,55 @@ class RecordHandle(_Part):
 
 
 class Entry:
-    """A record at a key: columns of the key to read, columns of the record to read and to write."""
+    """A record at a key: columns of the key to read, columns of the record to read and to write.
 
-    __slots__ = ("_at", "_key", "_of")
+    It knows the records that it is of, its key as it was given, and its key as it is found by.
+    """
 
-    def __init__(self, of: RecordsHandle, key: Key, at: Key):
-        object.__setattr__(self, "_of", of)
-        object.__setattr__(self, "_key", key)
-        object.__setattr__(self, "_at", at)
+    __slots__ = ("_is",)
+    _is: tuple[RecordsHandle, Key, Key]
 
     def __getattr__(self, name: str) -> Any:
-        kept = self._of._kept
-        if name in kept.key:
-            return self._key[kept.key.index(name)]
-        if name not in kept.columns:
-            raise AttributeError(f"the state has no `{name}`; it has {', '.join(kept.all_columns)}")
-        _refuse_to_show(self._of._held, self._at)
-        values = self._of._values(self._at)
-        return None if values is None else values[kept.columns.index(name)]
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        kept = self._of._kept
-        if name not in kept.columns:
-            raise AttributeError(
-                f"the state has no `{name}` to set; it has {', '.join(kept.columns)}"
-            )
-        values = list(self._of._values(self._at) or (None,) * len(kept.columns))
-        values[kept.columns.index(name)] = value
-        self._of._write(self._key, self._at, tuple(values))
+        of, key, _ = self._is
+        if name in of._kept.key:
+            return key[of._kept.key.index(name)]
+        told = ", ".join(of._kept.all_columns)
+        raise AttributeError(f"the state has no `{name}`; it has {told}")
 
     def __bool__(self) -> bool:
-        _refuse_to_show(self._of._held, self._at)
-        return self._of._values(self._at) is not None
+        of, _, at = self._is
+        return of._values(at) is not None
+
+
+_fill: Callable[[Entry, Any], None] = Entry.__dict__["_is"].__set__
+"""Tells an entry what it is; it is not set otherwise, for what is set is a column."""
 
 
 @lru_cache(maxsize=256)
 def entry_class(kept: Kept) -> type[Entry]:
-    """The class of a state's entries, whose columns are read without a search for their names."""
+    """The class of a state's entries, whose columns are read and written without a search for their names."""
+    places = {n: i for i, n in enumerate(kept.columns)}
+    blank = (None,) * len(places)
 
     def column(i: int) -> property:
         def read(entry: Entry) -> Any:
-            of, at = entry._of, entry._at
-            if of._held.blind:
-                _refuse_to_show(of._held, at)
+            of, _, at = entry._is
             values = of._values(at)
             return None if values is None else values[i]
 
         return property(read)
 
-    own = {n: column(i) for i, n in enumerate(kept.columns) if n not in Entry.__slots__}
-    return type("Entry", (Entry,), {"__slots__": (), **own})
+    def write(entry: Entry, name: str, value: Any) -> None:
+        of, _, at = entry._is
+        i = places.get(name)
+        if i is None:
+            told = ", ".join(kept.columns)
+            raise AttributeError(f"the state has no `{name}` to set; it has {told}")
+        values = blank if of._held.blind and at not in of._held.writes else of._values(at) or blank
+        of._write(at, (*values[:i], value, *values[i + 1 :]))
+
+    own = {n: column(i) for n, i in places.items() if n != "_is"}
+    return type("Entry", (Entry,), {"__slots__": (), "__setattr__": write, **own})
 
 
 class RecordsHandle(_Part):
@@ -168,6 +168,9 @@ class RecordsHandle(_Part):
     _told: Callable[[], None]
     _seen: Any = None
     """The keys that may be looked at, where not all of the group's are loaded."""
+
+    _made: type[Entry] | None = None
+    """The class of its entries, once there was one."""
 
     def _key(self, key: Any) -> Key:
         given = key if isinstance(key, tuple) and len(self._kept.key) > 1 else (key,)
@@ -180,6 +183,8 @@ class RecordsHandle(_Part):
         if at in held.writes:
             found: Values | None = held.writes[at]
             return found
+        if held.blind:
+            _refuse_to_show(held, at)
         if self._seen is not None and at not in self._seen:
             raise StageError(
                 f"the state at {at!r} was not loaded: only the entries that the group's rows name are",
@@ -187,17 +192,26 @@ class RecordsHandle(_Part):
             )
         return held.was.get(at)
 
-    def _write(self, key: Key, at: Key, values: Values | None) -> None:
+    def _write(self, at: Key, values: Values | None) -> None:
         self._told()
         self._held.writes[at] = values
 
+    def _entries(self) -> type[Entry]:
+        self._made = entry_class(self._kept)
+        return self._made
+
     def __getitem__(self, key: Any) -> Entry:
-        given = self._key(key)
-        return entry_class(self._kept)(self, given, frozen(given))
+        if type(key) in ALIKE and len(self._kept.key) == 1:  # what most keys are
+            given = at = (key,)
+        else:
+            given = self._key(key)
+            at = frozen(given)
+        made = _new(self._made or self._entries())
+        _fill(made, (self, given, at))
+        return made
 
     def __delitem__(self, key: Any) -> None:
-        at = frozen(self._key(key))
-        self._write(at, at, None)
+        self._write(frozen(self._key(key)), None)
 
     def __contains__(self, key: Any) -> bool:
         return bool(self[key])
@@ -219,7 +233,7 @@ class RecordsHandle(_Part):
             whole = (*item[0], *item[1])
             return sort_key([whole[i] for i in places]), sort_key(item[0])
 
-        return iter([Entry(self, k, k) for k, _ in sorted(rows, key=place)])
+        return iter([self[k if len(k) > 1 else k[0]] for k, _ in sorted(rows, key=place)])
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -350,7 +364,7 @@ HANDLES: dict[str, type[_Part]] = {
 }
 
 
-class _Open:
+class Open:
     """Whether the call is still going on: who writes to state afterwards is told so."""
 
     def __init__(self) -> None:
@@ -388,7 +402,7 @@ class State:
         key_width: int = 1,
     ):
         self._parts = {p.name: p for p in parts}
-        self._open = _Open()
+        self._open = Open()
         self._writes = Writes({n: Held(was.get(n, {})) for n in self._parts})
         self._clock, self._width = clock, key_width
         self._handles = _made(self._parts, self._writes.own, self._open, seen or {})
@@ -477,7 +491,8 @@ class _Several(_Words):
         object.__setattr__(self, "_state", state)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(_Named(self._state._handles), name)
+        handle = self._state._handles.get(name)
+        return getattr(_Named(self._state._handles), name) if handle is None else handle
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"`{name}` of the state is not set as a whole; set its columns")
@@ -513,88 +528,3 @@ class _Single(_Words):
 
     def __bool__(self) -> bool:
         return bool(object.__getattribute__(self, "_one"))
-
-
-# --- one record, quickly -------------------------------------------------------------------------------------------------
-
-NOTHING = Writes({"": Held()})
-"""What a call wrote that wrote nothing."""
-
-
-class OneRecord:
-    """The state of a group that is one record: what `State` gives for it, made to cost little, for it is what most stages have."""
-
-    __slots__ = ("_clock", "_kept", "_new", "_open", "_rest", "_values", "_width")
-
-    def __init__(self, kept: Kept, values: Values | None, clock: Any, width: int):
-        self._kept, self._values, self._clock, self._width = kept, values, clock, width
-        self._new, self._open = False, True
-        self._rest: State | None = None
-
-    def _get(self, i: int) -> Any:
-        return None if self._values is None else self._values[i]
-
-    def _set(self, i: int, value: Any) -> None:
-        if not self._open:
-            _Open().refuse()
-        if not self._new or self._values is None:
-            values = list(self._values or (None,) * len(self._kept.columns))
-            self._values, self._new = values, True  # type: ignore[assignment]
-        self._values[i] = value  # type: ignore[index]
-
-    def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"the state has no `{name}`; it has {', '.join(self._kept.columns)}")
-
-    def __bool__(self) -> bool:
-        return self._values is not None
-
-    @property
-    def clock(self) -> Any:
-        """The greatest time that was seen in the stage's input."""
-        return self._clock
-
-    def _others(self) -> State:
-        if not self._open:
-            _Open().refuse()
-        if self._rest is None:
-            self._rest = State([self._kept], {}, self._clock, None, self._width)
-        return self._rest
-
-    def at(self, key: Any) -> Any:
-        """The state of another group, to write to."""
-        return self._others()._at(key)
-
-    def wake(self, time: Any) -> None:
-        """The group is called when the clock has come to a time; None takes that back."""
-        self._others()._wake(time)
-
-    def clear(self) -> None:
-        """The record is gone, and the group is not called again."""
-        self.wake(None)
-        self._values, self._new = None, True
-
-    def close(self) -> Writes:
-        """What was written; the state takes no more."""
-        self._open = False
-        if not self._new and self._rest is None:
-            return NOTHING
-        out = Writes({}) if self._rest is None else self._rest.close()
-        new = None if self._values is None else tuple(self._values)
-        out.own = {"": Held({}, {(): new} if self._new else {})}
-        return out
-
-
-def closed(state: Any) -> Writes:
-    """What was written to a state, which takes no more; a column may be called `close`, too."""
-    return OneRecord.close(state) if isinstance(state, OneRecord) else state.close()
-
-
-@lru_cache(maxsize=256)
-def one_record(kept: Kept) -> type[OneRecord]:
-    """The class of such states, with the record's columns as attributes."""
-
-    def column(i: int) -> property:
-        return property(lambda s: s._get(i), lambda s, v: s._set(i, v))
-
-    cells = {n: column(i) for i, n in enumerate(kept.columns)}
-    return type("State", (OneRecord,), {"__slots__": (), **cells})

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from headwater.dataflow.call import FRAME
 from headwater.dataflow.define import Input, arrow_schema
 from headwater.dataflow.framing import Cut, Frame, cut, in_order
 from headwater.dataflow.rows import as_data, of_data, row_class, rows_of
-from headwater.dataflow.runnable import Waiting
+from headwater.dataflow.runnable import Waiting, waiting
 from headwater.dataflow.words import Punctuation
 from headwater.engine.here.answers import consolidated
 from headwater.plan.program import WEIGHT
@@ -83,14 +84,34 @@ class Cursor:
     def of(data: Mapping[str, Any]) -> Cursor:
         """From plain data."""
         points = {int(n): of_data(k) for n, k in data.get("points", {}).items()}
-        done = data.get("done", 0)
         found = _cut_of(data["cut"]) if "cut" in data else Cut()
-        return Cursor(data["first"], tuple(data["at"]), points, done, found)
+        out = Cursor(data["first"], tuple(data["at"]), points, data.get("done", 0), found)
+        out.check()
+        return out
+
+    def check(self) -> None:
+        """Raises unless increments are numbers that grow, and frames are made of those that are there."""
+        frames = [*self.cut.frames, *([self.cut.open] if self.cut.open is not None else [])]
+        stretches = [stretch for f in frames for stretch in f.rows]
+        numbers = [
+            self.first,
+            self.done,
+            self.cut.late,
+            *self.at,
+            *(x for s in stretches for x in s),
+        ]
+        if any(type(n) is not int or n < 0 for n in numbers):
+            raise TypeError(f"the increments {numbers} are no numbers")
+        if any(b <= a for a, b in pairwise(self.at)):
+            raise ValueError(f"the increments of the versions {self.at} do not follow each other")
+        if any(not (self.first <= n < self.next and a <= b) for n, a, b in stretches):
+            raise ValueError("a frame has rows of an increment that is not there")
 
 
 def _cut_data(c: Cut) -> dict[str, Any]:
     def frame(f: Frame) -> list[Any]:
-        return [as_data(f.key), [list(r) for r in f.rows]]
+        late = [] if f.late is None else [as_data(f.late)]
+        return [as_data(f.key), [list(r) for r in f.rows], *late]
 
     return {
         "frames": [frame(f) for f in c.frames],
@@ -103,8 +124,9 @@ def _cut_data(c: Cut) -> dict[str, Any]:
 
 def _cut_of(data: Mapping[str, Any]) -> Cut:
     def frame(d: Any) -> Frame:
-        key, rows = d
-        return Frame(of_data(key), tuple((n, a, b) for n, a, b in rows))
+        key, rows, *late = d
+        place = of_data(late[0]) if late else None
+        return Frame(of_data(key), tuple((n, a, b) for n, a, b in rows), place)
 
     return Cut(
         tuple(map(frame, data["frames"])),
@@ -131,9 +153,7 @@ class Inbox:
             rows = in_order(i.framing, self._rows(c.done))
             c = replace(c, cut=cut(i.framing, c.cut, c.done, rows, point), done=c.done + 1)
         self.cursor = c
-        found = c.cut
-        open_ = found.open.key if found.open is not None else None
-        return Waiting(tuple(f.key for f in found.frames), open_, found.closed, i.take)
+        return waiting(c.cut, i.take)
 
     def table(self, count: int) -> tuple[pa.Table, list[Any] | None]:
         """The rows of so many frames with `_w`, equal ones added up; of a framed input with the frames' keys."""

@@ -7,7 +7,7 @@ With `remember` what a row gave is kept, and that very thing is taken back: for 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -36,46 +36,50 @@ class RowWise(Call):
             self.tables(lambda i: Failed(ValueError(), None, rows[i]))
             return self.made
         self._all(rows, weights_of(table), self._named(table, rows, list(range(len(rows)))))
-        self._end(rows)
+        self._end(len(rows), rows.__getitem__)
         return self.made
 
-    def _end(self, rows: list[Any]) -> None:
-        """What all rows gave, as tables."""
+    def _end(self, count: int, row: Callable[[int], Any]) -> None:
+        """What all rows gave, as tables; `row` gives the row of a call."""
         name = self.stage.inputs[0].name
         self.finish(
-            lambda: self.tables(lambda i: Failed(ValueError(), None, rows[i])),
-            len(rows),
+            lambda: self.tables(lambda i: Failed(ValueError(), None, row(i))),
+            count,
             lambda i: None,
-            lambda i: (None, [(name, rows[i])]),
+            lambda i: (None, [(name, row(i))]),
         )
 
     def run_plain(self, values: list[Any], weights: list[int]) -> Made:
         """The same for rows that another stage gave just now; equal ones need not be added up, for f is linear."""
-        (given,) = self.stage.inputs
-        rows = list(map(row_class(given.columns), values))
-        self._all(rows, weights, nothing_named)
-        self._end(rows)
+        made = row_class(self.stage.inputs[0].columns)
+        if self.stage.on_error == "set aside":
+            self._all(list(map(made, values)), weights, nothing_named)
+        else:  # a row is there for as long as its call
+            self._each(map(made, values), weights, lambda i: made(values[i]))
+        self._end(len(values), lambda i: made(values[i]))
         return self.made
 
     def _all(
         self, rows: list[Any], weights: list[int], named: Callable[[int], dict[str, Any]]
     ) -> None:
         """Calls the function for each row."""
-        if named is not nothing_named or self.stage.on_error == "set aside":
-            for i, (row, n) in enumerate(zip(rows, weights, strict=True)):
-                self.call(i, row, n, named)
+        if named is nothing_named and self.stage.on_error != "set aside":
+            self._each(rows, weights, rows.__getitem__)
             return
-        f, results, done = self.stage.f, list[Any](), 0
+        for i, (row, n) in enumerate(zip(rows, weights, strict=True)):
+            self.call(i, row, n, named)
+
+    def _each(self, rows: Iterable[Any], weights: list[int], row: Callable[[int], Any]) -> None:
+        """Calls the function for each row, with nothing beside it; what it gives stays as it is where that can be."""
+        results, done = list[Any](), None
         try:
-            for row in rows:
-                results.append(f(row))
+            results.extend(map(self.stage.f, rows))  # those before one that fails stay
             if self._one_each(results, weights):
                 return
             for done, result in enumerate(results):
                 self.gave(done, result, weights[done])
         except Exception as e:  # what a user wrote may raise anything
-            at = len(results) if len(results) < len(rows) else done
-            raise Failed(e, None, rows[at]) from e
+            raise Failed(e, None, row(len(results) if done is None else done)) from e
 
     def _one_each(self, results: list[Any], weights: list[int]) -> bool:
         """Whether each row gave one row, as those of a plain map do; they are noted all at once then."""
@@ -85,8 +89,7 @@ class RowWise(Call):
             return False
         if set(map(len, results)) - {self.width}:
             return False
-        self.values[one], self.weights[one] = results, list(weights)
-        self.of[one] = list(range(len(results)))
+        self.values[one], self.weights[one], self.of[one] = results, weights, range(len(results))
         return True
 
     def _named(

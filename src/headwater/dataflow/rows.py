@@ -8,11 +8,11 @@ zone UTC. NULL is None, and sorts first.
 from __future__ import annotations
 
 import math
+from collections import namedtuple
 from collections.abc import Iterable, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from functools import lru_cache
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -40,7 +40,9 @@ class Row(tuple[Any, ...]):
 @lru_cache(maxsize=1024)
 def row_class(names: tuple[str, ...]) -> type[Row]:
     """The class of rows with these names; one for a set of names, so that rows are cheap to make."""
-    cells: dict[str, Any] = {n: property(itemgetter(i)) for i, n in enumerate(names)}
+    # What gets an element of a named tuple is written in C, and gets one of any tuple.
+    places = namedtuple("places", [f"c{i}" for i in range(len(names))])  # type: ignore[misc]
+    cells: dict[str, Any] = {n: getattr(places, f"c{i}") for i, n in enumerate(names)}
     return type("Row", (Row,), {"_fields": names, **cells})
 
 
@@ -61,15 +63,15 @@ def _place(value: Any) -> Any:
     return (1, value)
 
 
-_ALIKE = frozenset((str, int, bytes, bool, date, datetime, Decimal, type(None)))
+ALIKE = frozenset((str, int, bytes, bool, date, datetime, Decimal, type(None)))
 """Types whose values are equal where the engine takes them for equal."""
 
 
 def frozen(value: Any) -> Any:
     """A value as something to compare and to find again: equal where the engine takes two for equal."""
-    if type(value) in _ALIKE:
+    if type(value) in ALIKE:
         return value
-    if type(value) is tuple and _ALIKE.issuperset(map(type, value)):
+    if type(value) is tuple and ALIKE.issuperset(map(type, value)):
         return value
     if isinstance(value, float):
         return NAN if value != value else value + 0.0
@@ -78,6 +80,13 @@ def frozen(value: Any) -> Any:
     if isinstance(value, dict):
         return tuple(frozen(v) for v in value.values())
     return value
+
+
+def frozen_rows(columns: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
+    """Rows of columns, each as something to find again; one by one only where there are values that are not found by themselves."""
+    rows = list(zip(*columns, strict=True))
+    plain = all(ALIKE.issuperset(map(type, c)) for c in columns)
+    return rows if plain else list(map(frozen, rows))
 
 
 def rows_of(table: pa.Table, names: Sequence[str] | None = None) -> list[tuple[Any, ...]]:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from headwater.dataflow.framing import Cut, Place
 from headwater.dataflow.words import Run, Runnable, name_of
 from headwater.errors import StageError
 
@@ -24,6 +25,8 @@ class Waiting:
     closed: Any = None
     """The greatest key up to which frames are known to be complete."""
     take: int | Literal["all"] = 1
+    first: Place | None = None
+    """The place of the first complete frame, where it is late."""
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -34,6 +37,25 @@ class Waiting:
         if self.take == "all":
             return len(self.keys)
         return self.take if len(self.keys) >= self.take else 0
+
+    @property
+    def place(self) -> Place:
+        """Where the first complete frame stands among those of its input."""
+        return (self.keys[0], 1) if self.first is None else self.first
+
+    @property
+    def soonest(self) -> Place | None:
+        """The least place that a frame may have which is not complete yet; None while nothing is known."""
+        if self.open is not None:
+            return self.open, 0
+        return None if self.closed is None else (self.closed, 2)
+
+
+def waiting(found: Cut, take: int | Literal["all"]) -> Waiting:
+    """What waits on an input that was cut into frames."""
+    keys = tuple(f.key for f in found.frames)
+    open_ = None if found.open is None else found.open.key
+    return Waiting(keys, open_, found.closed, take, found.frames[0].late if keys else None)
 
 
 Waits = Mapping[str, Waiting]
@@ -50,16 +72,21 @@ def _any_input(waiting: Waits, small: Any) -> Run | None:
 
 
 def _same_frame(waiting: Waits, small: Any) -> Run | None:
-    """The least key that any input has; who has none of it must be past it, by a later frame, complete or open."""
-    heads = [w.keys[0] for w in waiting.values() if w.keys]
+    """The frames of the least place; who has no complete frame must be past it.
+
+    Frames that are late are read alone, in the order of the inputs: another input may have been past their key when they
+    came, and whether it was depends on the schedule.
+    """
+    heads = [(w.place, at) for at, w in enumerate(waiting.values()) if w.keys]
     if not heads:
         return None
-    key = min(heads)
-    for w in waiting.values():
-        past = w.open is not None and w.open > key
-        if not w.keys and not past and (w.closed is None or w.closed < key):
+    least, first = min(heads)
+    late = least[1] != 1
+    for at, w in enumerate(waiting.values()):
+        if not w.keys and (w.soonest is None or (w.soonest, at) < (least, first)):
             return None
-    return Run({n: 1 for n, w in waiting.items() if w.keys and w.keys[0] == key})
+    reads = [first] if late else [at for place, at in heads if place == least]
+    return Run({n: 1 for at, n in enumerate(waiting) if at in reads})
 
 
 @dataclass(frozen=True)
@@ -122,7 +149,10 @@ def any_input() -> Runnable:
 
 
 def same_frame() -> Runnable:
-    """The oldest frame, by its key, of all inputs that have it; others must be past it. Joins flows that miss days."""
+    """The oldest frame, by its key, of all inputs that have it; others must be past it. Joins flows that miss days.
+
+    A frame that is late is read alone: it is joined with nothing, whatever has come meanwhile.
+    """
     return Runnable(_same_frame, "same_frame()", kahn=True)
 
 

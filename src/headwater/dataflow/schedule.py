@@ -82,4 +82,8 @@ class Schedule:
     @staticmethod
     def of(data: Mapping[str, Any] | None) -> Schedule:
         """From plain data."""
-        return Schedule() if data is None else Schedule(**data)
+        made = Schedule() if data is None else Schedule(**data)
+        counts = [*made.runs.values(), *made.since.values(), made.clock, made.time]
+        if any(type(n) is not int for n in counts):
+            raise TypeError(f"the counters {counts} are no numbers")
+        return made

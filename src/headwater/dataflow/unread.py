@@ -14,7 +14,7 @@ from typing import Any
 from headwater.dataflow.define import Input
 from headwater.dataflow.framing import Cut, cut, in_order
 from headwater.dataflow.rows import frozen, row_class
-from headwater.dataflow.runnable import Waiting
+from headwater.dataflow.runnable import Waiting, waiting
 from headwater.dataflow.words import Punctuation
 
 Bag = dict[tuple[Any, ...], int]
@@ -55,8 +55,7 @@ def waits(i: Input, q: Queue) -> Waiting:
         rows = in_order(i.framing, [row_class(i.columns)(r) for r in bag])
         q.cut = cut(i.framing, q.cut, q.done, rows, punctuation)
         q.done += 1
-    c = q.cut
-    return Waiting(tuple(f.key for f in c.frames), c.open.key if c.open else None, c.closed, i.take)
+    return waiting(q.cut, i.take)
 
 
 def read(i: Input, q: Queue, count: int) -> list[tuple[Any, int]]:

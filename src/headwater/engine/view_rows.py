@@ -7,12 +7,13 @@ before, or entries that came and went. An increment that is asked for it gives t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 
 from headwater.calculus.patterns import Punctuations
+from headwater.calculus.types import KeyType
 from headwater.engine.here.answers import (
     components,
     consolidated,
@@ -25,6 +26,7 @@ from headwater.engine.here.answers import (
 from headwater.engine.here.statements import Scalars
 from headwater.engine.ledgers import outside, scan_ledger
 from headwater.engine.nested.rows import Added, Moved, deep_changes, scan_nested
+from headwater.engine.probing import entries_at
 from headwater.engine.rings import shown
 from headwater.engine.working import Working
 from headwater.interop.arrow_types import arrow_type
@@ -97,6 +99,19 @@ def view_rows(view: View, m: Map, table: pa.Table) -> pa.Table:
     schema = row_schema(view)
     arrays = [column(table, n).cast(schema.field(i).type) for i, n in enumerate(m.columns)]
     return pa.table([*arrays, column(table, "r0")], schema=schema)
+
+
+def key_of(view: View) -> list[tuple[str, KeyType]]:
+    """The columns by which rows that are stored are looked up."""
+    (m,) = view.maps
+    names = dict(zip(m.columns, view.type.fields, strict=True))
+    return [names[c] for c in m.lookup]
+
+
+def looked_up(view: View, working: Working, key: Sequence[pa.Array]) -> pa.Table:
+    """Rows that are stored, at a key, with their weights."""
+    (m,) = view.maps
+    return view_rows(view, m, entries_at(working.now(m.name), pa.table(list(key), list(m.lookup))))
 
 
 def repeated(table: pa.Table) -> pa.Table:

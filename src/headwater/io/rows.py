@@ -86,8 +86,7 @@ def _table(name: str, row: RecordType, data: Any, zone: str, cast: bool) -> pa.T
         case pa.RecordBatch():
             return pa.Table.from_batches([data])
         case pd.DataFrame():
-            _columns_fit(name, row, [str(c) for c in data.columns])
-            return converted(name, row, {str(c): data[c] for c in data.columns}, zone, cast)
+            return from_frame(name, row, data, zone, cast)
         case str() | bytes() | Mapping():
             raise BadChange(
                 f"the change of `{name}` is of type {type(data).__name__}",
@@ -99,6 +98,14 @@ def _table(name: str, row: RecordType, data: Any, zone: str, cast: bool) -> pa.T
         f"the change of `{name}` is of type {type(data).__name__}",
         hint="give a DataFrame, an Arrow table, a pandas frame, or a list of rows",
     )
+
+
+def from_frame(
+    name: str, row: RecordType, data: pd.DataFrame, zone: str, cast: bool = False
+) -> pa.Table:
+    """A pandas frame as a table: whole numbers beside NULLs, which pandas has as doubles, are whole numbers again."""
+    _columns_fit(name, row, [str(c) for c in data.columns])
+    return converted(name, row, {str(c): data[c] for c in data.columns}, zone, cast)
 
 
 def _from_rows(name: str, row: RecordType, rows: Sequence[Any], zone: str, cast: bool) -> pa.Table:

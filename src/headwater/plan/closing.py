@@ -48,6 +48,8 @@ from headwater.plan.trees import Tree, integral
 
 FARTHEST = 6
 """How many ties a column is followed over."""
+DEEPEST = 30
+"""How deep a tree is looked into."""
 MOST_WAYS = 4
 """How many of the ways from one column to another are tried."""
 
@@ -299,7 +301,7 @@ class Graph:
 
     def node(self, tree: Tree) -> str | None:
         """The node of a tree: its column, or one of its own that is tied to what it is computed from."""
-        if tree is None:
+        if tree is None or not shallow(tree):
             return None
         if tree[0] == "column":
             return str(tree[2])
@@ -325,7 +327,7 @@ class Graph:
 
     def filter(self, tree: Tree) -> None:
         """What is true of every row that passes a condition."""
-        if tree is None:
+        if tree is None or not shallow(tree):
             return
         if tree[0] == "and":
             for part in tree[2:]:
@@ -537,6 +539,16 @@ def _between(
     known = {c: graph.known[x] for c, n in columns if (x := graph.one(n)) in graph.known}
     held = {c: graph.known[x] for c, n in ends.items() if (x := graph.one(n)) in graph.known}
     return Ties({c: tuple(graph.ways(n, ends)) for c, n in columns}, known, held, scalar)
+
+
+def shallow(tree: Tree) -> bool:
+    """Whether a tree is of the depth that people write; what a program wrote, of any depth, ties nothing."""
+    level = [tree]
+    for _ in range(DEEPEST):
+        level = [part for t in level for part in t[2:] if isinstance(part, list)]
+        if not level:
+            return True
+    return False
 
 
 def entry(place: int, column: str) -> str:

@@ -39,6 +39,7 @@ from headwater.plan.closing import (
     Preimage,
     Tie,
     Ties,
+    shallow,
 )
 from headwater.plan.monotone import constant
 from headwater.plan.program import (
@@ -377,7 +378,7 @@ def _adds_nothing(s: Statement, column: int) -> bool:
 
 def _is_count(tree: Tree) -> bool:
     """Whether a factor is a constant that is not negative, or one of some by a condition."""
-    if tree is None:
+    if tree is None or not shallow(tree):
         return False
     value: Any = constant(tree)
     if isinstance(value, int):
@@ -410,7 +411,7 @@ def _signs(s: Stratum) -> dict[int, bool] | None:
 
 
 def _parts(tree: Tree) -> list[Tree]:
-    if tree is not None and tree[0] == "and":
+    if tree is not None and tree[0] == "and" and shallow(tree):
         return [p for part in tree[2:] for p in _parts(part)]
     return [tree]
 

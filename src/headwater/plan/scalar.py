@@ -15,8 +15,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import reduce
-from typing import Any
+from functools import lru_cache, reduce
+from typing import Any, cast
 
 from headwater.calculus import types as ty
 from headwater.calculus.check import type_of
@@ -82,8 +82,13 @@ def to_json(s: Scalar) -> dict[str, Any]:
 
 def from_json(d: Mapping[str, Any]) -> Scalar:
     """The scalar that `to_json` wrote."""
-    t: Any = parse_type(d["type"])
-    return Scalar(d["sql"], t, tuple(d["reads"]), d["tree"])
+    return Scalar(d["sql"], _parsed(d["type"]), tuple(d["reads"]), d["tree"])
+
+
+@lru_cache(maxsize=1024)  # the scalars of a program have few types
+def _parsed(text: str) -> KeyType:
+    t: Any = parse_type(text)
+    return cast(KeyType, t)
 
 
 # --- what operands are cast to ------------------------------------------------------------------------

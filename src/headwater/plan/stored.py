@@ -27,6 +27,7 @@ from headwater.calculus.notation.parse import parse_type
 from headwater.calculus.shapes import Bags, Cell, Row
 from headwater.calculus.types import KeyType, RecordType, RingType, Type
 from headwater.calculus.windows import Window
+from headwater.plan import names
 from headwater.plan import program as p
 from headwater.plan.scalar import Scalar, from_json, to_json
 
@@ -117,30 +118,8 @@ def read(facts: Mapping[str, Any], look: Look) -> p.Program:
         out.strata[name] = reader.record(p.Stratum, value["stratum"])
     for name, value in sorted(found[VIEW], key=lambda f: _is(int, f[1]["place"])):
         out.views[name] = reader.record(p.View, value["view"])
-    _check_names(out)
+    names.check(out)
     return out
-
-
-def _check_names(program: p.Program) -> None:
-    """Raises unless a program names only what it has."""
-    for named in (program.maps, program.strata, program.views):
-        for name, made in cast(Mapping[str, Any], named).items():
-            if made.name != name:
-                raise ValueError(f"`{name}` is called `{made.name}`")
-    rows, maps = program.relations.rows, program.maps
-    for m in maps.values():
-        if not set(m.reads) <= rows.keys():
-            raise ValueError(f"the map `{m.name}` reads what is not there")
-    for name, kept in program.kept.items():
-        if not kept.reads <= maps.keys() or not set(kept.changes) <= rows.keys():
-            raise ValueError(f"the map `{name}` is kept by what is not there")
-    items: list[p.Stratum | p.View] = [*program.strata.values(), *program.views.values()]
-    for item in items:
-        if not set(item.checks) <= program.checks.keys():
-            raise ValueError(f"`{item.name}` is checked by what is not there")
-    for v in program.views.values():
-        if v.stratum is not None and v.stratum not in program.strata:
-            raise ValueError(f"the view `{v.name}` is answered by what is not there")
 
 
 # --- writing ------------------------------------------------------------------------------------------------------
@@ -247,11 +226,15 @@ class _Reader:
         return of(**cells)
 
     def _cell(self, of: Any, value: Any) -> Any:
+        if of is str or of is int or of is bool:  # first, for most cells are
+            return _is(of, value)
         if of is Any:
             return _plain(value)
         if of is Scalar:
             made = from_json({**value, "tree": json.loads(value["tree"])})
-            self.look(_is(str, made.sql))
+            for text in (made.sql, *made.reads):
+                _is(str, text)
+            self.look(made.sql)
             return made
         if of is Window:
             return Window.parse(_is(str, value))
@@ -259,7 +242,7 @@ class _Reader:
             return self.maps[value] if isinstance(value, str) else self.record(p.Map, value)
         if of is RecordType or of in (KeyType, RingType):
             return _type(_is(str, value), of)
-        origin, arguments = get_origin(of), get_args(of)
+        origin, arguments = _made_of(of)
         if origin is tuple:
             cells = _is(list, value)
             if arguments[-1:] == (...,):
@@ -279,12 +262,18 @@ class _Reader:
                 return self.record(named, value)
             (only,) = [t for t in arguments if t is not NoneType]
             return self._cell(only, value)
-        return _is(of, value) if of in (str, int, bool) else self.record(of, value)
+        return self.record(of, value)
 
 
 @lru_cache(maxsize=64)
 def _types_of(of: Any) -> dict[str, Any]:
     return get_type_hints(of)
+
+
+@lru_cache(maxsize=64)
+def _made_of(of: Any) -> tuple[Any, tuple[Any, ...]]:
+    """What a type is a form of, and of which types."""
+    return get_origin(of), get_args(of)
 
 
 @lru_cache(maxsize=4096)

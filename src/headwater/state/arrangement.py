@@ -427,9 +427,14 @@ def _within(h: Ints, order: Ints, ref: RunRef) -> Ints:
 
 def consolidate(spec: MapSpec, table: pa.Table) -> pa.Table:
     """Entries sorted, one for each key: added up in a change map, the first (newest) in another."""
-    table = sort_stable(spec, table)
-    starts = boundaries(hashes(table), key_parts(spec, table))
-    return combine(spec, table, starts)
+    columns, down = sort_columns(spec, table)
+    h = hashes(table)
+    # Those of several runs are sorted run by run, which a stable sort makes use of.
+    order = sort_order(h, columns, down, stable=True)
+    starts = boundaries(h[order], columns, order)
+    if spec.newest:  # of most entries nothing else is needed, so that they are moved once
+        return table.take(pa.array(order[starts]))
+    return added(spec, table.take(pa.array(order)), starts)
 
 
 def total(spec: MapSpec, table: pa.Table) -> pa.Table:
@@ -440,14 +445,6 @@ def total(spec: MapSpec, table: pa.Table) -> pa.Table:
     table = table.take(pa.array(sort_order(hashes(table), columns, down)))
     starts = boundaries(hashes(table), key_parts(spec, table))
     return added(spec, table, starts)
-
-
-def sort_stable(spec: MapSpec, table: pa.Table) -> pa.Table:
-    """Entries in the order of runs; those with equal keys stay in the order they came in."""
-    columns, down = sort_columns(spec, table)
-    if spec.newest:
-        columns = [*columns, pa.array(np.arange(table.num_rows))]
-    return table.take(pa.array(sort_order(hashes(table), columns, down)))
 
 
 def combine(spec: MapSpec, table: pa.Table, starts: Ints) -> pa.Table:

@@ -146,11 +146,11 @@ def sort_order(
     same = sorted_h[1:] == sorted_h[:-1]
     if not columns or not same.any():
         return order
-    if not stable:  # rows that share a hash mostly share their parts too, and are in order then
-        at = np.flatnonzero(same)
-        here, before = pa.array(order[at + 1]), pa.array(order[at])
-        if equal([c.take(here) for c in columns], [c.take(before) for c in columns]).all():
-            return order
+    # Rows that share a hash mostly share their parts too, and are in order then.
+    at = np.flatnonzero(same)
+    here, before = pa.array(order[at + 1]), pa.array(order[at])
+    if equal([c.take(here) for c in columns], [c.take(before) for c in columns]).all():
+        return order
     tied = np.zeros(len(h), np.bool_)
     tied[1:] |= same
     tied[:-1] |= same
@@ -169,14 +169,14 @@ def sort_order(
     return order
 
 
-def boundaries(h: Ints, columns: list[pa.Array]) -> Ints:
-    """Where each group of equal rows starts, in rows that are sorted."""
+def boundaries(h: Ints, columns: list[pa.Array], order: Ints | None = None) -> Ints:
+    """Where each group of equal rows starts, in rows that are sorted; with an order, of columns that are not yet in it."""
     if len(h) == 0:
         return np.zeros(0, np.int64)
     same = h[1:] == h[:-1]
     if columns and same.any():
         at = np.flatnonzero(same)
-        here, before = pa.array(at + 1), pa.array(at)
+        here, before = (pa.array(i if order is None else order[i]) for i in (at + 1, at))
         same[at] = equal([c.take(here) for c in columns], [c.take(before) for c in columns])
     return np.concatenate(([0], np.flatnonzero(~same) + 1)).astype(np.int64)
 

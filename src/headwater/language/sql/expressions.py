@@ -68,6 +68,7 @@ from headwater.language.sql.coerce import (
 )
 from headwater.language.sql.depth import LONGEST, chain
 from headwater.language.sql.functions import ARITHMETIC, COMPARISONS, FUNCTIONS
+from headwater.language.sql.intervals import shifted
 from headwater.language.sql.refusals import refusal, unknown_column
 from headwater.language.sql.scope import Scope, field_of, nested
 
@@ -385,27 +386,15 @@ class Expressions:
         return Call(op, (a, b))
 
     def _shifted(self, op: str, e: exp.Expr) -> Term:
-        """A date plus or minus an interval of days, weeks, months or years."""
-        interval = e.expression
-        unit = (interval.args["unit"].name if interval.args.get("unit") else "").upper().rstrip("S")
-        try:
-            n = int(interval.this.name) * (-1 if op == "-" else 1)
-        except ValueError:
-            n, unit = 0, ""
-        days = {"DAY": 1, "WEEK": 7}.get(unit)
-        months = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}.get(unit)
-        start = self.key(e.this)
-        if type_of(start) != DATE or (days is None and months is None):
+        made = shifted(op, e.expression, self.key(e.this))
+        if made is None:
             raise self.reader.refuse(
                 "INTERVAL",
-                f"{self._described(e)} is not a date shifted by whole days or months",
+                f"{self._described(e)} is not a date shifted by whole days or months, nor a time by hours and less",
                 e,
                 "cast to DATE, and use date_add or add_months",
             )
-        if days is not None:
-            return Call("date_add", (start, Const(n * days, INTEGER)))
-        assert months is not None
-        return Call("add_months", (start, Const(n * months, INTEGER)))
+        return made
 
     def _neg(self, e: exp.Neg) -> Term:
         inner = self.key(e.this)
