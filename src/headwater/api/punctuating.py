@@ -247,7 +247,7 @@ class Punctuating(Feeding):
     ) -> None:
         """What is final of a view that is new, or planned anew; what its ledger has already is not told again."""
         catalog, program = becomes
-        if not promises_something(catalog):
+        if not self.over.closed and not promises_something(catalog):
             return
         over = self.over
         promises = promises_of(Closing(program, self.session.zone), catalog, over.closed)
