@@ -244,3 +244,21 @@ def test_colour_is_for_terminals_that_want_it(monkeypatch: pytest.MonkeyPatch) -
 def test_sizes_and_times() -> None:
     assert [size(n) for n in (0, 999, 1500, 2_000_000)] == ["0 B", "999 B", "1.5 kB", "2.0 MB"]
     assert [seconds(t) for t in (0.0123, 2.5)] == ["12 ms", "2.50 s"]
+
+
+def test_status_says_what_is_closed(tmp_path: Path, capsys: Shown) -> None:
+    with hw.open(tmp_path) as db:
+        db.source("r", "a INT, t INT", closes=hw.watermark("t", 5), append_only=True)
+        db.view("by_time", "SELECT t, count(*) AS n FROM r GROUP BY t")
+        for t in (1, 20, 2, 40):
+            db.apply({"r": [(1, t)]})
+    assert main(["status", str(tmp_path)]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    closed = next(x for x in lines if x[:3] == ["r", "append-only,", "closes"])
+    assert " ".join(closed[3:]) == "t, 5 behind ⟨t: (*, 34]⟩ ∪ ⟨t: null⟩ 1"
+    assert {tuple(x[:3]) for x in lines if x} >= {
+        ("sources", "1", "3"),
+        ("ledgers", "1", "2"),
+        ("workspace", "1", "3"),
+    }
+    assert ["late", "rows", "1", "1"] in [x[:4] for x in lines]

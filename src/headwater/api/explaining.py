@@ -5,13 +5,19 @@ from __future__ import annotations
 import contextlib
 from dataclasses import dataclass
 
+import pyarrow.compute as pc
+
 from headwater.api.catalog import as_stored
+from headwater.api.over import said_of
 from headwater.api.running import Running
+from headwater.calculus.patterns import Punctuations
 from headwater.dataflow.directory import taken_of
 from headwater.dataflow.fuse import follower
 from headwater.dataflow.graph import NodeFact
 from headwater.dataflow.maps import is_of_graph
 from headwater.dataflow.runnable import is_kahn
+from headwater.engine.late import ASIDE
+from headwater.engine.ledgers import LEDGER
 from headwater.errors import BadChange, StageMissing
 from headwater.show.drawing import Explanation
 from headwater.show.graph import Shown, StageShown, explain_graph, explain_stage
@@ -31,6 +37,26 @@ class NodeStatus:
     entries: int = 0
     bytes: int = 0
     paused: bool = False
+
+
+@dataclass(frozen=True)
+class ClosedStatus:
+    """A source that is closed part by part: what is declared of its end, what of it is over, and how many rows came late."""
+
+    name: str
+    declared: str
+    closed: Punctuations
+    late: int | None
+    """Late rows that were set aside; None where they are refused or dropped."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much some maps hold."""
+
+    maps: int = 0
+    entries: int = 0
+    bytes: int = 0
 
 
 class Explaining(Running):
@@ -97,12 +123,42 @@ class Explaining(Running):
         held = "" if failed is None else f"; held: {failed.told}"
         return f"{made.format} files of {made.path}, {count} taken{held}"
 
+    def ends(self) -> list[ClosedStatus]:
+        """The sources of which something is declared to be over in time, with what is."""
+        out = []
+        for name, source in self.catalog.sources.items():
+            if source.schemes or source.append_only:
+                late = None
+                if source.schemes and source.lateness == "aside":
+                    weights = self.late_table(name).column("_w")
+                    late = pc.sum(pc.abs(weights)).as_py() or 0
+                out.append(ClosedStatus(name, said_of(source), self.closed_source(name), late))
+        return out
+
+    def sizes(self) -> dict[str, Size]:
+        """What maps hold, by what they are for: rows of sources, ledgers, late rows, and the workspace, which is all the rest."""
+        held = {m.name for s in self.catalog.sources.values() for m in s.all_maps}
+        out = {kind: Size() for kind in ("sources", "ledgers", "late rows", "workspace")}
+        for name, (_, refs) in self.store.at(self.version).version.maps.items():
+            if name.startswith(LEDGER):
+                kind = "ledgers"
+            elif name.startswith(ASIDE):
+                kind = "late rows"
+            elif is_of_graph(name):
+                continue  # what stages keep is said of each stage
+            else:
+                kind = "sources" if name in held else "workspace"
+            was = out[kind]
+            entries, total = sum(r.rows for r in refs), sum(r.size for r in refs)
+            out[kind] = Size(was.maps + 1, was.entries + entries, was.bytes + total)
+        return out
+
     def nodes(self) -> list[NodeStatus]:
         """Stages and directories, with what they did and what they keep."""
         graph = self.graph
         sizes: dict[str, tuple[int, int]] = {}
         for name, (_, refs) in self.store.at(self.version).version.maps.items():
-            if is_of_graph(name) and name[0] not in "ql":
+            if is_of_graph(name) and not name.startswith(("q:", "l:", LEDGER, ASIDE)):
                 stage = name[2:].partition(".")[0]
                 rows, total = sizes.get(stage, (0, 0))
                 rows += sum(r.rows for r in refs)

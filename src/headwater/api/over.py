@@ -6,8 +6,9 @@ that its ledger has (`told:`). Promises of maps and views are computed from thes
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
@@ -15,10 +16,16 @@ from typing import Any
 from headwater.api.catalog import Catalog, SourceDef
 from headwater.calculus.patterns import Punctuation, Punctuations
 from headwater.calculus.types import Base, RecordType
+from headwater.errors import UnknownName
+from headwater.language.closes import Scheme as Closes
 from headwater.language.closes import all_over
+from headwater.language.closes import schemes_of as schemes_by
+from headwater.plan.advice import Advice, ViewBounds
+from headwater.plan.analysis import maps_of
 from headwater.plan.closing import Closing
-from headwater.plan.program import Answered, Stored, View
-from headwater.plan.promises import Column, Promise, Promises, Scheme, Schemes, Told, least
+from headwater.plan.outlook import Declared, promised
+from headwater.plan.program import Answered, Program, Stored, View
+from headwater.plan.promises import Promise, Promises, Scheme, Told
 
 CLOSED, MARKS, TOLD, BEGINS = "closed:", "marks:", "told:", "begins:"
 """How the facts are called that say what is over."""
@@ -128,29 +135,71 @@ def of_rows(promises: Promises[Punctuations], view: View) -> Punctuations:
 
 def schemes_of(closing: Closing, catalog: Catalog) -> Promises[frozenset[Scheme]]:
     """The promises that a program will have in time, by the schemes of its sources."""
-    algebra, known = Schemes(), dict[str, Promise[frozenset[Scheme]]]()
+    return promised(closing, declared_of(catalog))
+
+
+def declared_of(catalog: Catalog, program: Program | None = None) -> dict[str, Declared]:
+    """What is declared of the sources of a catalog, as far as it says what will be over."""
+    anew = program is not None and any(v.strategy == "recompute" for v in program.views.values())
+    out = {}
     for source in catalog.sources.values():
-        if source.static:
-            continue
-        found = least(frozenset(c) for c in _columns_of(source))
-        known[source.name] = Promise(
-            found, algebra.everything if source.append_only else found, found
+        types = types_of(source.row)
+        if source.nested:  # an inner row is closed with its owner, by columns of the key
+            types = {n: t for n, t in types.items() if n in source.key}
+        out[source.name] = Declared(
+            types,
+            tuple(_columns_of(s) for s in source.schemes),
+            source.append_only,
+            source.static,
+            source.retain,
+            frozenset(m.name for m in source.all_maps),
+            source.nested or anew,
+            said_of(source),
         )
-    return Promises(closing, algebra, known.get)
+    return out
 
 
-def _columns_of(source: SourceDef) -> Iterator[set[Column]]:
-    """The columns by which a source is closed; numbers, dates and times are taken to be closed in their order."""
+def _columns_of(s: Closes) -> tuple[str, ...]:
+    """The columns that a scheme closes together."""
+    return s.columns if s.by is None or s.of is not None else (*s.columns, s.by)
+
+
+def said_of(source: SourceDef) -> str:
+    """What is declared of the end of a source, in words."""
+    if source.static:
+        return "static"
     types = types_of(source.row)
+    closes = [f"closes {s.said(types[s.columns[0]])}" for s in source.schemes]
+    return ", ".join([*(["append-only"] if source.append_only else []), *closes]) or "no scheme"
 
-    def one(name: str) -> Column:
-        return Column(name, types[name].name not in ("string", "binary", "boolean"))
 
-    for s in source.schemes:
-        if s.by is None or s.of is not None:
-            yield {one(c) for c in s.columns}
-        else:
-            yield {one(c) for c in (*s.columns, s.by)}
+def closing_by(catalog: Catalog, closes: Mapping[str, Any]) -> Catalog:
+    """A catalog in which some sources are closed by other schemes; nothing else of it is meant to be used."""
+    sources = dict(catalog.sources)
+    for given, asked in closes.items():
+        name = catalog.named(given)
+        source = sources.get(name)
+        if source is None:
+            raise UnknownName(
+                f"there is no source `{given}`", hint=f"sources: {', '.join(sources) or 'none'}"
+            )
+        schemes = schemes_by(asked, source.row, name) if asked != () else ()
+        described = tuple(json.dumps(s.described()) for s in schemes)
+        sources[name] = replace(source, closes=described)
+    return replace(catalog, sources=sources)
+
+
+def bounds_of(program: Program, catalog: Catalog, view: str, zone: str) -> ViewBounds:
+    """What of a view stays small and becomes final in time, what does not, and what would do."""
+    return Advice(Closing(program, zone), declared_of(catalog, program)).of(program.views[view])
+
+
+def is_bounded(program: Program, catalog: Catalog, view: str) -> bool:
+    """Whether something is declared of the end of what a view reads."""
+    maps = maps_of(program, program.views[view])
+    read = {r for m in maps for r in m.reads}
+    sources = [s for s in catalog.sources.values() if not read.isdisjoint(s.relations)]
+    return any(s.schemes or s.append_only for s in sources)
 
 
 def held_by(catalog: Catalog) -> tuple[dict[str, str], frozenset[str]]:

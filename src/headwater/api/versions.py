@@ -6,7 +6,7 @@ was dropped, and a reader goes on undisturbed while a writer commits.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,7 +25,7 @@ from headwater.api.catalog import (
     well_defined,
 )
 from headwater.api.feeds import Held, Seen, Step, steps
-from headwater.api.over import Over, hidden_at
+from headwater.api.over import Over, bounds_of, closing_by, hidden_at, is_bounded
 from headwater.api.verify import Verifier, source_view
 from headwater.calculus.terms import Term
 from headwater.engine import view_rows
@@ -454,11 +454,18 @@ class Readable:
         view = self._view_at(known, name, known.version)
         made = known.catalog.views[view.name]
         with as_stored(known.version):
-            return explain_view(known.program, view, made.strategy, made.why)
+            bounds = None
+            if is_bounded(known.program, known.catalog, view.name):
+                bounds = bounds_of(known.program, known.catalog, view.name, self.session.zone)
+            return explain_view(known.program, view, made.strategy, made.why, bounds)
 
-    def can(self, query: str | Query | Term) -> str:
-        """What would be kept for a query, and what a change would cost; nothing is defined. Or why it cannot be."""
+    def can(self, query: str | Query | Term, closes: Mapping[str, Any] | None = None) -> str:
+        """What would be kept for a query, and what a change would cost; nothing is defined. Or why it cannot be.
+
+        With `closes`, the schemes of some sources in the form that `source` takes, what would grow if they had these.
+        """
         known = self._defined
+        catalog = known.catalog if closes is None else closing_by(known.catalog, closes)
         schemas = known.catalog.schemas()
         text, language, term = read_query(query, schemas, self.ask)
         try:
@@ -466,7 +473,10 @@ class Readable:
             program, kept, why = compiler.choose(ASKED, term, data=self._sampled())
         except NotIncremental as e:
             raise placed(e, text, schemas) if language == "sql" else e from None
-        return explain_can(known.program, program, ASKED, kept, why)
+        bounds = None
+        if closes is not None or is_bounded(program, catalog, ASKED):
+            bounds = bounds_of(program, catalog, ASKED, self.session.zone)
+        return explain_can(known.program, program, ASKED, kept, why, bounds)
 
 
 def has_maps(version: Version, program: Program) -> bool:

@@ -1,7 +1,7 @@
 """The command `headwater`: arguments in, calls out, answers printed.
 
     headwater demo                     a story: orders arrive, views stay fresh
-    headwater status DIR               sources, views, maps, and who writes
+    headwater status DIR               sources, views, maps, what is closed, and who writes
     headwater show DIR VIEW            the rows of a view or source, now or at a version
     headwater changes DIR VIEW         the rows that changed after a version
     headwater explain DIR VIEW         how a view is kept
@@ -274,6 +274,8 @@ def _status(options: argparse.Namespace, paint: Paint) -> None:
         "views", ("view", "rows", "since", "columns"), views, (False, True, True, False), paint
     )
 
+    if db.ends():
+        _ends_status(db, paint)
     if db.graph.stages or db.graph.flows or db.directories():
         _graph_status(db, paint)
 
@@ -293,7 +295,7 @@ def _status(options: argparse.Namespace, paint: Paint) -> None:
                 f"{rows:,}",
                 size(total),
                 by,
-                known.note or "looked up by deltas" if known else _OF_GRAPH.get(name[:2], "-"),
+                known.note or "looked up by deltas" if known else _beside(name),
             )
         )
     heads = ("map", "runs", "rows", "bytes", "used by", "what it is")
@@ -311,6 +313,37 @@ _OF_GRAPH = {
     "l:": "looked up by stages",
 }
 """What the maps of a graph are, by how their names begin."""
+MOST_SHOWN = 3
+"""How many punctuations of a source are shown."""
+
+
+def _beside(name: str) -> str:
+    """What a map is that no program names."""
+    kind, _, of = name.partition(":")
+    match kind:
+        case "ledger":
+            return f"the final rows of {of}"
+        case "aside":
+            return f"the late rows of {of}"
+    return _OF_GRAPH.get(name[:2], "-")
+
+
+def _ends_status(db: Database, paint: Paint) -> None:
+    """What is over of each source, how many rows came late, and how much is kept for what."""
+    rows = []
+    for s in db.ends():
+        shown = [str(p) for p in s.closed][:MOST_SHOWN]
+        more = len(s.closed) - len(shown)
+        text = " ∪ ".join(shown) or "nothing"
+        late = "-" if s.late is None else f"{s.late:,}"
+        rows.append((s.name, s.declared, text + (f" and {more:,} more" if more else ""), late))
+    heads = ("source", "declared", "closed", "late rows")
+    _section("sources that end", heads, rows, (False, False, False, True), paint)
+    sizes = [
+        (kind, f"{found.maps:,}", f"{found.entries:,}", size(found.bytes))
+        for kind, found in db.sizes().items()
+    ]
+    _section("maps", ("kept for", "maps", "rows", "bytes"), sizes, (False, True, True, True), paint)
 
 
 def _graph_status(db: Database, paint: Paint) -> None:

@@ -110,14 +110,25 @@ class Scheme:
         made: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in data.items()}
         return Scheme(**made)
 
-    def __str__(self) -> str:
-        names = ", ".join(self.columns)
-        return names if self.delay is None else f"{names}, {said_delay(self.delay)} behind"
+    def said(self, t: Base) -> str:
+        """The scheme in words; `t` is the type of its first column."""
+        if self.delay is None:
+            return " with ".join(self.columns)
+        (column,) = self.columns
+        by = "" if self.by is None else f" by {self.by}"
+        return f"{column}{by}, {said_delay(self.delay, t)} behind"
 
 
-def said_delay(delay: Any) -> str:
-    """A delay as it is shown."""
-    return str(delay)
+def said_delay(delay: Any, t: Base) -> str:
+    """A distance between values of a type in words: `30 seconds`, `2 days`, or a number."""
+    if t.name == "date":
+        return f"{delay} day" if delay == 1 else f"{delay} days"
+    if t.name not in ("timestamp", "timestamp_ntz"):
+        return str(delay)
+    unit, size = next(
+        (u, n) for u, n in reversed(UNITS.items()) if delay % n == 0 and (delay or u == "second")
+    )
+    return f"{delay // size} {unit}" + ("" if delay == size else "s")
 
 
 def schemes_of(closes: Any, row: RecordType, name: str) -> tuple[Scheme, ...]:

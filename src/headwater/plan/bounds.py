@@ -47,10 +47,26 @@ class Front:
     over: bool = False
 
 
+class Readers:
+    """Who reads each map of a program: statements that look it up, strata that are answered from it, views whose rows it has."""
+
+    def __init__(self, program: Program):
+        self.statements = looked_up_by(program)
+        self.strata: dict[str, list[Stratum]] = {}
+        for s in program.strata.values():
+            for m in s.maps:
+                self.strata.setdefault(m.name, []).append(s)
+        self.shown: dict[str, list[View]] = {}
+        for v in program.views.values():
+            for m in v.maps:
+                self.shown.setdefault(m.name, []).append(v)
+
+
 class Bounds(Generic[P]):
     """The entries of each map that are dead, by promises.
 
     `held` are the maps that hold rows of sources, with the source; `open_only` the sources that keep open rows only.
+    `known` are the readers of the program's maps, if they were found before.
     """
 
     def __init__(
@@ -58,18 +74,12 @@ class Bounds(Generic[P]):
         promises: Promises[P],
         held: Mapping[str, str],
         open_only: frozenset[str] = frozenset(),
+        known: Readers | None = None,
     ):
         self.promises, self.program = promises, promises.program
         self.held, self.open_only = held, open_only
-        self.statements = looked_up_by(self.program)
-        self.strata: dict[str, list[Stratum]] = {}
-        for s in self.program.strata.values():
-            for m in s.maps:
-                self.strata.setdefault(m.name, []).append(s)
-        self.shown: dict[str, list[View]] = {}
-        for v in self.program.views.values():
-            for m in v.maps:
-                self.shown.setdefault(m.name, []).append(v)
+        found = Readers(self.program) if known is None else known
+        self.statements, self.strata, self.shown = found.statements, found.strata, found.shown
 
     def dead(self, m: Map) -> P:
         """The entries of a map that nobody will read again."""

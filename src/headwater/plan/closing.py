@@ -52,6 +52,8 @@ DEEPEST = 30
 """How deep a tree is looked into."""
 MOST_WAYS = 4
 """How many of the ways from one column to another are tried."""
+EMITTED, BY_ROW = -1, -2
+"""The places of what a statement emits, and of the rows of a bag in order, beside those of steps."""
 
 
 # --- ties --------------------------------------------------------------------------------------------------------------
@@ -437,6 +439,7 @@ class Closing:
         self.program, self.zone = program, zone
         self._invariants: dict[str, Invariants] = {}
         self._graphs: dict[int, tuple[Statement, Graph]] = {}
+        self._ties_known: dict[tuple[int | str, int], Ties] = {}
 
     def graph(self, s: Statement) -> Graph:
         """What the steps of a statement say of its columns; `place@k0` is a column of the entry of a look-up."""
@@ -495,22 +498,36 @@ class Closing:
 
     def emitted(self, s: Statement) -> Ties:
         """What ties the driver of a statement to the key that it emits."""
-        return self._ties(s, dict(zip(s.target.columns, s.key, strict=True)), s.target.key)
+        ends = dict(zip(s.target.columns, s.key, strict=True))
+        return self._ties(s, EMITTED, ends, s.target.key)
 
     def read(self, s: Statement, place: int) -> Ties:
         """What ties the driver of a statement to the entries of the map that one of its steps looks up."""
         step = s.steps[place]
         assert isinstance(step, Lookup)
         into = self.program.maps[step.into]
-        return self._ties(s, {c: entry(place, c) for c in into.columns}, into.key)
+        return self._ties(s, place, {c: entry(place, c) for c in into.columns}, into.key)
 
     def _ties(
-        self, s: Statement, ends: Mapping[str, str], types: Sequence[tuple[str, KeyType]]
+        self,
+        s: Statement,
+        place: int,
+        ends: Mapping[str, str],
+        types: Sequence[tuple[str, KeyType]],
     ) -> Ties:
-        return _between(self.graph(s), s.columns, ends, types)
+        known = id(s), place  # the graph of a statement holds it, so that its id stays its own
+        if known not in self._ties_known:
+            self._ties_known[known] = _between(self.graph(s), s.columns, ends, types)
+        return self._ties_known[known]
 
     def answered(self, s: Stratum, by_row: bool = False) -> Ties:
         """What ties the key of a stratum's group to the rows that it is answered with; or those of its bag in order."""
+        known = s.name, BY_ROW if by_row else EMITTED
+        if known not in self._ties_known:
+            self._ties_known[known] = self._answered(s, by_row)
+        return self._ties_known[known]
+
+    def _answered(self, s: Stratum, by_row: bool) -> Ties:
         graph = Graph(self.zone)
         for condition in s.where:
             graph.filter(condition.tree)
@@ -519,11 +536,15 @@ class Closing:
         if s.group.name in self.program.kept:
             graph.hold({c: c for c in s.group.columns}, self.invariants(s.group))
         columns = [(c, c) for c in s.group.columns]
-        if by_row:
-            assert s.ranked is not None
+        if s.ranked is not None and s.ranked.map.name in self.program.kept:
+            # Each row is an entry of the bag, whose first columns are the key of its group.
+            bag = s.ranked.map
+            names = {c: c if c in s.group.columns else f"bag.{c}" for c in bag.columns}
+            graph.hold(names, self.invariants(bag))
             for column, name in s.ranked.row:
-                graph.equal(f"bag.{column}", name)
-            columns += [(c, f"bag.{c}") for c in s.ranked.map.columns if c not in s.group.columns]
+                graph.equal(names[column], name)
+            if by_row:
+                columns += [(c, names[c]) for c in bag.columns if c not in s.group.columns]
         ends = {name: shown(name) for name, _ in s.row}
         return _between(graph, columns, ends, [(name, cell.type) for name, cell in s.row])
 

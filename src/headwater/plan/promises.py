@@ -18,7 +18,7 @@ algebras of one computation.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import product
 from typing import Any, Generic, Protocol, TypeVar
@@ -124,10 +124,17 @@ class Column:
 
     name: str
     in_order: bool = False
+    of: str = ""
+    """The column of a source that it comes from, where this is followed."""
+    nulls: bool = True
+    """Whether NULL is closed with it, as it is from the start in a column that closes a source."""
 
     def __str__(self) -> str:
         return self.name
 
+
+ALL = ""
+"""The name of a column of the source all of whose values that matter are closed in time: a filter says which these are."""
 
 Scheme = frozenset[Column]
 """Columns whose values are closed together; the empty one says that everything is over."""
@@ -145,9 +152,11 @@ class Schemes:
     def pulled(self, ties: Ties, promise: frozenset[Scheme]) -> frozenset[Scheme]:
         out: list[Scheme] = []
         for scheme in promise:
-            needs = []
+            needs: list[set[Column]] = []
             for c in scheme:
-                if c.name in ties.known and _bounded(ties.known[c.name], c.in_order):
+                known = ties.known.get(c.name)
+                if not c.name or (known is not None and _bounded(known, c.in_order)):
+                    needs.append({replace(c, name=ALL)})
                     continue
                 ways = [_through(t, c) for t in ties.ways.get(c.name, ())]
                 needs.append({w for w in ways if w is not None})
@@ -158,22 +167,32 @@ class Schemes:
         return least(a | b)
 
     def from_the_start(self, promise: frozenset[Scheme], column: str) -> frozenset[Scheme]:
-        return frozenset(s for s in promise if all(c.in_order for c in s if c.name == column))
+        return frozenset(
+            s for s in promise if all(c.in_order and c.nulls for c in s if c.name == column)
+        )
 
     def only(self, promise: frozenset[Scheme], columns: Collection[str]) -> frozenset[Scheme]:
-        return frozenset(s for s in promise if all(c.name in columns for c in s))
+        return frozenset(s for s in promise if all(c.name in columns or not c.name for c in s))
 
     def renamed(self, promise: frozenset[Scheme], names: Mapping[str, str]) -> frozenset[Scheme]:
         return least(
-            frozenset(Column(names[c.name], c.in_order) for c in s)
+            frozenset(replace(c, name=names[c.name]) if c.name else c for c in s)
             for s in self.only(promise, names)
         )
 
 
 def least(schemes: Iterable[Scheme]) -> frozenset[Scheme]:
-    """Schemes without those that contain another."""
-    found = set(schemes)
-    return frozenset(s for s in found if not any(o < s for o in found))
+    """Schemes without those whose columns contain another's; of equal ones, the one that comes from fewest columns."""
+    found: dict[frozenset[tuple[str, bool, bool]], Scheme] = {}
+    for s in schemes:
+        columns = frozenset((c.name, c.in_order, c.nulls) for c in s if c.name)
+        if columns not in found or _origins(s) < _origins(found[columns]):
+            found[columns] = s
+    return frozenset(s for at, s in found.items() if not any(o < at for o in found))
+
+
+def _origins(s: Scheme) -> tuple[int, list[tuple[str, str]]]:
+    return len(s), sorted((c.name, c.of) for c in s)
 
 
 def _through(tie: Tie, c: Column) -> Column | None:
@@ -181,12 +200,12 @@ def _through(tie: Tie, c: Column) -> Column | None:
     for step in tie.steps:
         match step:
             case AtMost() if c.in_order:
-                pass
+                c = replace(c, nulls=False)  # a comparison says nothing of NULL
             case Image() | Preimage():
                 pass
             case _:
                 return None
-    return Column(tie.column, c.in_order)
+    return replace(c, name=tie.column)
 
 
 def _bounded(pattern: Pattern, in_order: bool) -> bool:

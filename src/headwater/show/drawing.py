@@ -1,7 +1,7 @@
 """The program of a view as a picture: sources, maps, strata and the view, left to right, as SVG.
 
 An edge from a source to a map is a statement that the source's change drives; a dashed one from a map to a map is a
-look-up. A notebook shows it beside the text of `explain`.
+look-up. Maps that grow for ever have a red border. A notebook shows it beside the text of `explain`.
 """
 
 from __future__ import annotations
@@ -23,8 +23,14 @@ COLORS = {
 }
 
 
-def draw(program: Program, view: View, maps: list[Map], strata: list[str]) -> str:
-    """The picture of a view that needs some maps and strata."""
+def draw(
+    program: Program,
+    view: View,
+    maps: list[Map],
+    strata: list[str],
+    growing: frozenset[str] = frozenset(),
+) -> str:
+    """The picture of a view that needs some maps and strata, of which some maps grow for ever."""
     boxes: dict[str, tuple[str, str, int]] = {}
     edges: list[tuple[str, str, bool]] = []
     groups = {m.name for s in strata for m in program.strata[s].maps}
@@ -45,11 +51,15 @@ def draw(program: Program, view: View, maps: list[Map], strata: list[str]) -> st
     boxes[view.name] = (view.name, "view", last)
     read = [m.name for m in view.maps] if view.stratum is None else [view.stratum]
     edges.extend((name, view.name, False) for name in read)
-    return svg(boxes, list(dict.fromkeys(edges)))
+    return svg(boxes, list(dict.fromkeys(edges)), growing)
 
 
-def svg(boxes: dict[str, tuple[str, str, int]], edges: list[tuple[str, str, bool]]) -> str:
-    """Boxes by name, with their text, kind and column, and edges between them, some dashed."""
+def svg(
+    boxes: dict[str, tuple[str, str, int]],
+    edges: list[tuple[str, str, bool]],
+    growing: frozenset[str] = frozenset(),
+) -> str:
+    """Boxes by name, with their text, kind and column, some marked, and edges between them, some dashed."""
     columns = sorted({at for _, _, at in boxes.values()})
     place: dict[str, tuple[int, int]] = {}
     filled = dict.fromkeys(columns, 0)
@@ -68,8 +78,9 @@ def svg(boxes: dict[str, tuple[str, str, int]], edges: list[tuple[str, str, bool
             out.append(f'<path d="{path}" fill="none" stroke="#888"{style}/>')
     for name, (text, kind, _) in boxes.items():
         x, y = place[name]
+        border = 'stroke="#c0392b" stroke-width="2.5"' if name in growing else 'stroke="#666"'
         out.append(
-            f'<rect x="{x}" y="{y}" width="{WIDTH}" height="{HEIGHT}" rx="5" fill="{COLORS[kind]}" stroke="#666"/>'
+            f'<rect x="{x}" y="{y}" width="{WIDTH}" height="{HEIGHT}" rx="5" fill="{COLORS[kind]}" {border}/>'
             f'<text x="{x + 8}" y="{y + 21}" font-size="12">{escape(_short(text))}</text>'
         )
     width, height = 20 + ACROSS * len(columns), 20 + DOWN * max(filled.values(), default=1)

@@ -18,6 +18,7 @@ from headwater.calculus.notation.layout import layout
 from headwater.calculus.terms import Term, change_name, relations
 from headwater.calculus.types import Boxed, FunType, MapType, RecordType, Type, has_box
 from headwater.errors import NotHomomorphic, NotShreddable
+from headwater.plan.advice import ViewBounds
 from headwater.plan.analysis import COSTS, changes_of, cost_class, maps_of, strata_of
 from headwater.plan.maps import term_of
 from headwater.plan.nested.shred import shred
@@ -36,6 +37,7 @@ from headwater.plan.program import (
 from headwater.plan.scalar import Scalar
 from headwater.rules.delta import chain, delta
 from headwater.rules.normalize import normalize
+from headwater.show.bounds import bounds_text
 from headwater.show.drawing import Explanation, draw
 from headwater.theory.degree_cost import BagCost, Cost, bottom, cost, degree, show_cost, tcost
 from headwater.theory.split import merges, split, trace_lineage
@@ -148,13 +150,16 @@ def _indented(text: str) -> str:
 
 
 @with_room
-def explain_view(program: Program, view: View, asked: str, why: str) -> Explanation:
-    """How a view is kept: what was decided, its strata, their maps, and what each change does to them."""
+def explain_view(
+    program: Program, view: View, asked: str, why: str, bounds: ViewBounds | None = None
+) -> Explanation:
+    """How a view is kept: what was decided, its strata, their maps, what each change does to them, and what grows."""
     lines = [f"VIEW {view.name}   strategy {asked}", f"  {why}"]
     cost = cost_class(program, view.name)
     lines.append(f"  cost class {cost}: {COSTS[cost]}")
     if view.strategy == "recompute":
         lines.append("  recomputed from its inputs at every increment")
+        lines += _bounds(bounds)
         return Explanation("\n".join(lines), "")
     lines += _on_spark(program, view)
     lines += _planned(view)
@@ -188,13 +193,26 @@ def explain_view(program: Program, view: View, asked: str, why: str) -> Explanat
         for relation, statement in changes_of(program, [m]):
             d = degree(delta(term_of(program, m), {relation}), [relation])
             lines.append(f"  Δ{relation} (degree {d}): {_statement_text(statement)}")
-    picture = draw(program, view, maps_of(program, view), [s.name for s in strata])
+    lines += _bounds(bounds)
+    growing = frozenset() if bounds is None else bounds.growing
+    picture = draw(program, view, maps_of(program, view), [s.name for s in strata], growing)
     return Explanation("\n".join(lines), picture)
 
 
+def _bounds(bounds: ViewBounds | None) -> list[str]:
+    return [] if bounds is None else ["", bounds_text(bounds)]
+
+
 @with_room
-def explain_can(known: Program, program: Program, name: str, kept: str, why: str) -> str:
-    """What would be kept for a view, beside what is known already."""
+def explain_can(
+    known: Program,
+    program: Program,
+    name: str,
+    kept: str,
+    why: str,
+    bounds: ViewBounds | None = None,
+) -> str:
+    """What would be kept for a view, beside what is known already, and what of it would grow."""
     view = program.views[name]
     cost, maps = cost_class(program, name), maps_of(program, view)
     new = [m for m in maps if m.name not in known.maps]
@@ -214,7 +232,7 @@ def explain_can(known: Program, program: Program, name: str, kept: str, why: str
         lines.append(
             f"  MAP {m.note or 'looked up by deltas'}, by {by}, of {', '.join(m.reads) or 'answers'}"
         )
-    return "\n".join(lines)
+    return "\n".join([*lines, *_bounds(bounds)])
 
 
 def _on_spark(program: Program, view: View) -> list[str]:
