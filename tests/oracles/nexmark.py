@@ -124,7 +124,7 @@ class House:
         channel = rng.choice(
             ["apple", "Google", "facebook", "baidu", f"channel-{rng.randint(1, 9)}"]
         )
-        url = f"https://www.example.org/{rng.choice('abc')}/{rng.choice('xy')}/item.htm?query=1"
+        url = f"https://example.org/{rng.choice('abc')}/{rng.choice('xy')}/item.htm?query=1"
         url += f"&channel_id={rng.randint(1, 9)}" if rng.random() < 0.5 else ""
         auction, bidder = max(1, self.auctions - rng.randint(0, 8)), rng.randint(1, self.persons)
         price = int(10 ** rng.uniform(1, 4))

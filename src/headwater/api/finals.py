@@ -57,10 +57,11 @@ class Finals(Readable):
         return self._frame(view_rows.repeated(self.final_table(name, since, until)))
 
     def _can_be_final(self, at: Defined, view: View) -> bool:
-        """Whether a row of a view can become final: by what is over, or in time by the schemes of the sources."""
+        """Whether rows of a view are all final, or become so in time by the schemes of the sources."""
         closing = Closing(at.program, self.session.zone)
         over = Over.read(self._snapshot(at.version).facts, at.catalog)
-        return bool(promises_of(closing, at.catalog, over.closed).final(view)) or bool(
+        all_over = promises_of(closing, at.catalog, over.closed).final(view)
+        return all_over == Punctuations.EVERYTHING or bool(
             schemes_of(closing, at.catalog).final(view)
         )
 
