@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import headwater as hw
+from headwater import flow
 from headwater.errors import (
     BadChange,
     BadPattern,
@@ -398,6 +399,16 @@ def test_what_would_need_rows_that_are_gone_is_refused(db: hw.Database) -> None:
         db.view("w", "SELECT sum(n) AS t FROM s")
     with refused(db, Purged, "`s` keeps open rows only", "retain=True"):
         db.rebuild()
+
+    def each(row):
+        return row.h
+
+    with refused(db, Purged, "the stage `each` reads `s`, of which some is over", 'start="new"'):
+        db.stage("s", out="h INT")(each)
+    db.stage(flow.reads("s", start="new"), out="h INT")(each)
+    db.apply({"s": [(3, 30)]})
+    db.run()
+    assert db.table("each").to_pylist() == [{"h": 3, "_w": 1}]
 
 
 def test_a_day_is_not_over_before_clocks_cannot_go_back_to_it(
