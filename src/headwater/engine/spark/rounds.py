@@ -200,7 +200,7 @@ class Cluster:
         def finishing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             working = task.working()
             for batch in batches:
-                given = pa.Table.frombatches_of([batch]).rename_columns(names)
+                given = pa.Table.from_batches([batch]).rename_columns(names)
                 yield from blobs(s.target, emit(s, step(rest, given, working, in_arrow)), routing)
 
         self.session.counts.hops += 1
@@ -235,7 +235,7 @@ class Cluster:
         def going_on(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             working = task.working()
             for batch in batches:
-                given = pa.Table.frombatches_of([batch]).rename_columns(names)
+                given = pa.Table.from_batches([batch]).rename_columns(names)
                 yield from batches_of(step(steps, given, working, in_arrow), after)
 
         return _numbered(frame).mapInArrow(going_on, from_arrow_schema(after))
@@ -454,7 +454,7 @@ def given(batches: Iterator[pa.RecordBatch], things: Sequence[T]) -> Iterator[T]
 
 def batches_of(table: pa.Table, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     if table.num_rows:
-        yield from plain(table.select(schema.names)).cast(schema).combine_chunks().tobatches_of()
+        yield from plain(table.select(schema.names)).cast(schema).combine_chunks().to_batches()
 
 
 def _typed(steps: Sequence[Bind | Filter], table: pa.Table) -> pa.Table:
