@@ -45,8 +45,7 @@ def main(folder: str) -> None:
             late += commit.late.get("events", 0)
             minutes, rest = divmod(seconds + 20, 60)
             if minutes % 10 == 5 and not rest:
-                maps = db.store.at().version.maps.items()
-                # Names of ledgers and of late rows have a colon.
+                maps = db.store.at().version.maps.items()  # with a colon: ledgers, late rows
                 kept = sum(r.rows for n, (_, refs) in maps if ":" not in n for r in refs)
                 told = f"{final} windows are final, {late} events were late"
                 print(f"{minutes} minutes: {told}, {kept} entries are kept")

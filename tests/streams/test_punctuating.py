@@ -14,7 +14,7 @@ import headwater as hw
 from headwater.engine.late import ASIDE
 from headwater.engine.ledgers import LEDGER
 from headwater.engine.membership import matching
-from headwater.errors import LateRows, Purged, QueryError
+from headwater.errors import KeyConflict, LateRows, Purged, QueryError
 from spark_session import session
 
 SILENT = "SELECT zone, hour FROM monitors EXCEPT SELECT zone, hour FROM calls"
@@ -345,6 +345,18 @@ def test_a_source_that_keeps_open_rows_shows_those(db: hw.Database) -> None:
     assert rows(db.table("v")) == [(1, 10), (2, 20), (3, 30)]
     db.apply({"s": hw.Delta(inserts=[(3, 1)], deletes=[(3, 30)])})
     assert rows(db.table("v")) == [(1, 10), (2, 20), (3, 1)]
+
+
+def test_a_key_is_enforced_among_the_rows_that_are_kept(db: hw.Database) -> None:
+    db.source("s", "h INT, n INT", key="n", closes="h", retain="open")
+    db.apply({"s": [(1, 10), (2, 20)]}, punctuate={"s": hw.closed(h=1)})
+    with pytest.raises(KeyConflict):
+        db.apply({"s": [(3, 20)]})
+    assert db.lookup("s", (10,)) is None
+    db.apply({"s": [(3, 10)]})  # the row that had it is over, whether it is still stored or not
+    purge(db)
+    assert rows(db.table("s")) == [(2, 20), (3, 10)]
+    assert db.lookup("s", (10,)) == {"h": 3, "n": 10}
 
 
 def test_a_new_view_that_would_need_what_is_gone_is_refused(db: hw.Database) -> None:

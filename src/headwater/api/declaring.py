@@ -93,7 +93,7 @@ class Declaring(Applying):
         these. Maps then forget what no row to come can reach, and `final` tells rows of views that nothing takes back. A
         row that comes after all is refused with its change, set aside (`late="aside"`, as with a watermark unless it is
         said) or dropped. `append_only` promises that nothing is deleted. `retain="open"` keeps the rows that are not
-        over, `False` none.
+        over, among which a key is enforced then; `False` keeps none.
         """
         _check_text(name, "name of a source")
         name = self.catalog.named(name)

@@ -25,7 +25,7 @@ from headwater.dataflow.graph import FlowFact, Graph, Known
 from headwater.dataflow.nested import in_one_order
 from headwater.dataflow.queues import Cursor
 from headwater.engine.rings import spec_of
-from headwater.errors import InUse, NameTaken, NotRetained, StageError
+from headwater.errors import InUse, NameTaken, NotRetained, Purged, StageError
 from headwater.language.declared import ddl_of, declared
 from headwater.plan.program import Program
 from headwater.state.store import Commit as StoreCommit
@@ -171,6 +171,13 @@ class Flowing(Declaring):
             if gone and i.start == "all":
                 raise NotRetained(
                     f"the stage `{stage.name}` reads `{i.name}`, which keeps no copy of its rows, and has had some already",
+                    hint=f'flow.reads("{i.name}", start="new") begins with those that come',
+                )
+            if source is None or source.retain != "open" or i.name not in self.over.closed:
+                continue
+            if i.start == "all":
+                raise Purged(
+                    f"the stage `{stage.name}` reads `{i.name}`, of which some is over and kept no more",
                     hint=f'flow.reads("{i.name}", start="new") begins with those that come',
                 )
 

@@ -111,7 +111,8 @@ def key_of(view: View) -> list[tuple[str, KeyType]]:
 def looked_up(view: View, working: Working, key: Sequence[pa.Array]) -> pa.Table:
     """Rows that are stored, at a key, with their weights."""
     (m,) = view.maps
-    return view_rows(view, m, entries_at(working.now(m.name), pa.table(list(key), list(m.lookup))))
+    found = entries_at(working.now(m.name), pa.table(list(key), list(m.lookup)))
+    return view_rows(view, m, outside(working.hidden.get(view.name), found))
 
 
 def repeated(table: pa.Table) -> pa.Table:

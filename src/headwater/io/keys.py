@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from headwater.engine.here.answers import consolidated
 from headwater.engine.here.statements import fields_of
+from headwater.engine.ledgers import outside
 from headwater.engine.probing import entries_at
 from headwater.engine.working import Working
 from headwater.errors import KeyConflict
@@ -47,7 +48,7 @@ def check_keys(
     if gone.num_rows:
         _add(weights, labels, gone, key)
     # The map is looked up by its key: columns in the order of the key.
-    there = entries_at(working.before(kept.name), labels)
+    there = outside(working.hidden.get(name), entries_at(working.before(kept.name), labels))
     np.add.at(weights, np.asarray(column(there, INDEX)), np.asarray(column(there, "r0")))
     if weights.max() > 1:
         at = int(weights.argmax())
