@@ -226,6 +226,7 @@ class Promises(Generic[P]):
         self._relations: dict[str, Promise[P]] = {}
         self._closed: dict[str, P] = {}
         self._columns: dict[tuple[str, int], tuple[P, P]] = {}
+        self._groups: dict[str, Promise[P]] = {}
 
     # --- relations ---------------------------------------------------------------------------------------------------
 
@@ -314,6 +315,11 @@ class Promises(Generic[P]):
 
     def groups(self, s: Stratum) -> Promise[P]:
         """What is promised of the rows of a stratum, in terms of the key of its groups."""
+        if s.name not in self._groups:
+            self._groups[s.name] = self._of_groups(s)
+        return self._groups[s.name]
+
+    def _of_groups(self, s: Stratum) -> Promise[P]:
         a = self.algebra
         closed = self.closed(s.group)
         for bag in s.bags:
