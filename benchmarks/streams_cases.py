@@ -46,8 +46,8 @@ class Case:
     peer: str
     rows: Callable[[Ints, float, np.random.Generator], Tables]
     """Rows of some places in the stream, of so many microseconds each."""
-    flat: str = ""
-    """Why the state is not flat, where that is known."""
+    grows: str = ""
+    """Why the state grows, where that is known."""
     column: str = "ts"
     delay: Any = DELAY
 
@@ -212,7 +212,7 @@ CASES = [
            WHERE b.ts BETWEEN a.ts AND a.expires
            QUALIFY row_number() OVER (PARTITION BY a.id ORDER BY b.price DESC, b.ts, b.bidder) <= 1""",
         auctions,
-        flat="what ends an auction is `expires`, a column of its entry and no part of the groups' key: deadness through "
+        grows="what ends an auction is `expires`, a column of its entry and no part of the groups' key: deadness through "
         "entries is not there yet",
     ),
     Case(
@@ -221,7 +221,6 @@ CASES = [
         "SELECT bidder, ts, price, lag(price) OVER (PARTITION BY bidder ORDER BY ts, price, auction) AS earlier FROM bid",
         "SELECT bidder, ts, price, lag(price) OVER (PARTITION BY bidder ORDER BY ts, price, auction) FROM bid",
         bids,
-        flat="a group is read around a change, and its rows before the last that is over are not known to be dead yet",
     ),
     Case(
         "count distinct",

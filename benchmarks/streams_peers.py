@@ -9,7 +9,7 @@ in the future closes everything, and what both have told is compared with DuckDB
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -154,7 +154,7 @@ class Appending:
         taken = {p["batchId"]: p["durationMs"]["triggerExecution"] for p in done}
         if not taken:
             raise AssertionError("the stream took no rows")
-        return sum(taken.values()) / 1000
+        return float(sum(taken.values())) / 1000
 
     def close(self) -> None:
         self.query.stop()
@@ -221,8 +221,3 @@ def _ours(
         final = db.final_table("v").drop_columns(["_version"])
     same(f"{case.name}, final rows", shown(final), wanted)
     return took
-
-
-def smaller(c: Compared, times: int) -> Compared:
-    """The first few of what was compared."""
-    return replace(c, ours=c.ours[:times], spark=c.spark[:times])

@@ -227,6 +227,8 @@ class Promises(Generic[P]):
         self._closed: dict[str, P] = {}
         self._columns: dict[tuple[str, int], tuple[P, P]] = {}
         self._groups: dict[str, Promise[P]] = {}
+        self._emitted: dict[tuple[int, int], P] = {}
+        """What statements make of promises of their drivers, by who they are: the program and `_relations` hold both."""
 
     # --- relations ---------------------------------------------------------------------------------------------------
 
@@ -287,9 +289,13 @@ class Promises(Generic[P]):
     def _every(self, pulled: Iterable[tuple[Statement, P]]) -> P:
         """What every statement of a map promises of its keys."""
         a = self.algebra
-        return reduce(
-            a.meet, (a.pulled(self.closing.emitted(s), p) for s, p in pulled), a.everything
-        )
+        return reduce(a.meet, (self._pulled(s, p) for s, p in pulled), a.everything)
+
+    def _pulled(self, s: Statement, promise: P) -> P:
+        known = id(s), id(promise)
+        if known not in self._emitted:
+            self._emitted[known] = self.algebra.pulled(self.closing.emitted(s), promise)
+        return self._emitted[known]
 
     def counts(self, m: Map, column: int) -> bool:
         """Whether a ring column of a map counts rows: an insertion into what it reads never makes it less."""

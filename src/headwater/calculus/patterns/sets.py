@@ -103,9 +103,9 @@ class Punctuations:
     def __or__(self, other: Punctuations) -> Punctuations:
         """Rows that match one set or the other."""
         types = {**other.types, **self.types}
-        for a, b in ((self, other), (other, self)):
-            if (not b.members or a.members == b.members) and a.types == types:
-                return a
+        for one, two in ((self, other), (other, self)):
+            if (not two.members or one.members == two.members) and one.types == types:
+                return one
         members = [*_retyped(self, types), *_retyped(other, types)]
         return _made(compact(members, types), types)
 
@@ -119,9 +119,9 @@ class Punctuations:
     def __and__(self, other: Punctuations) -> Punctuations:
         """Rows that match both sets: every member of one combined with every member of the other."""
         types = {**other.types, **self.types}
-        for a, b in ((self, other), (other, self)):
-            if (b.members == EVERY_ROW or a.members == b.members) and a.types == types:
-                return a
+        for one, two in ((self, other), (other, self)):
+            if (two.members == EVERY_ROW or one.members == two.members) and one.types == types:
+                return one
         mine, theirs = _shapes(_retyped(self, types)), _shapes(_retyped(other, types))
         found: list[Punctuation] = []
         for a, left in mine.items():
