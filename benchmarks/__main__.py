@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
-from benchmarks import compile, dataflow, nested, nested_batch, sql, state, views
+from benchmarks import compile, dataflow, nested, nested_batch, sql, state, streams, views
 from benchmarks.report import SCALES, Report
 
 PARTS: dict[str, Callable[[Report], None]] = {
@@ -21,6 +21,7 @@ PARTS: dict[str, Callable[[Report], None]] = {
     "nested": nested.run,
     "nested-batch": nested_batch.run,
     "dataflow": dataflow.run,
+    "streams": streams.run,
 }
 
 

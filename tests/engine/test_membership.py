@@ -45,14 +45,20 @@ def table_of(found: list[dict[str, Any]], columns: dict[str, Base]) -> pa.Table:
 
 
 @pytest.mark.property
-@given(st.data(), few_columns(), st.sampled_from([membership.LISTED, 2]))
+@given(
+    st.data(),
+    few_columns(),
+    st.sampled_from([membership.LISTED, 2]),
+    st.sampled_from([membership.FEW, 0]),
+)
 def test_a_table_is_matched_as_its_rows_are(
-    data: st.DataObject, columns: dict[str, Base], listed: int
+    data: st.DataObject, columns: dict[str, Base], listed: int, few: int
 ) -> None:
     several = Punctuations(data.draw(st.lists(punctuations(columns), max_size=6)), columns)
     found = rows(data.draw, columns, 60)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(membership, "LISTED", listed)
+        patch.setattr(membership, "FEW", few)
         got = matching(several, table_of(found, columns))
         assert got.tolist() == [several.matches(r) for r in found]
         assert matching(several, table_of(found[:7], columns)).tolist() == got[:7].tolist()

@@ -8,18 +8,21 @@ is read from is *told*:
     ledger(v) - ledger(v-1) = rows of entries in told(v) and not in told(v-1)
                             ⊎ changes in v of entries in told(v-1), where they last but have not ended
 
-Keys of the first part are found in the runs whose columns match, so that a punctuation reads one column of what is open;
-their groups are then looked up. Entries themselves stay until a compaction leaves them out.
+Keys of the first part are found in the runs whose columns match, so that a punctuation reads one column of what is open,
+and nothing of runs whose zones say that nothing there is newly final; their groups are then looked up. Entries themselves
+stay until a compaction leaves them out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import pyarrow as pa
 
-from headwater.calculus.patterns import Punctuations
+from headwater.calculus.patterns import Punctuation, Punctuations
+from headwater.engine.dead import Promised
 from headwater.engine.here.answers import components, consolidated, current, different, rows, signed
 from headwater.engine.here.statements import Scalars
 from headwater.engine.membership import matching
@@ -28,10 +31,13 @@ from headwater.engine.working import Working
 from headwater.plan.program import Answered, Map, Program, Stored, Stratum, View
 from headwater.plan.promises import Promises
 from headwater.state.arrangement import Arrangement
+from headwater.state.purging import zones_of
 from headwater.state.run import LEAST, MOST
 
 ONE = pa.table({"_h": pa.array([0], pa.int64())})
 """The key of a map without key columns."""
+APART = 64
+"""Members that what is newly final may have; where it would have more, what is final is asked for, and what was."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +49,21 @@ class Region:
     grows: bool
     never: Punctuations = Punctuations.NONE
     """What is never shown, and so never told."""
+
+    @cached_property
+    def fresh(self) -> Promised:
+        """What is final now, and was not before as far as that can be told apart: rows of `after` that `before` has may match."""
+        if len(self.before) > APART:
+            return Promised(self.after)
+        rest = list[Punctuation]()
+        for p in self.after:
+            left = [p]
+            for q in self.before:
+                left = [x for part in left for x in part.without(q, self.after.types)]
+            rest += left
+            if len(rest) > APART:
+                return Promised(self.after)
+        return Promised(Punctuations(rest, self.after.types))
 
 
 def region(
@@ -107,12 +128,15 @@ def _of_entries(view: View, m: Map, working: Working, moved: Region) -> Iterator
 
 def newly(at: Arrangement, moved: Region) -> Iterator[pa.Table]:
     """The entries of runs that match what is final now and was not before; a key may be in several, or be gone."""
-    for table in _stored(at):
-        mask = matching(moved.after, table)
-        if mask.any():
-            mask &= ~matching(moved.before, table) & ~matching(moved.never, table)
-        if mask.any():
-            yield table.filter(pa.array(mask))
+    fresh = moved.fresh
+    for table in _stored(at, fresh):
+        mask = fresh.gone(table)
+        if not mask.any():
+            continue
+        found = table.filter(pa.array(mask))
+        known = matching(moved.before, found) | matching(moved.never, found)
+        if not known.all():
+            yield found.filter(pa.array(~known)) if known.any() else found
 
 
 def within(at: Arrangement, moved: Region) -> Iterator[pa.Table]:
@@ -123,8 +147,11 @@ def within(at: Arrangement, moved: Region) -> Iterator[pa.Table]:
             yield table.filter(pa.array(mask))
 
 
-def _stored(at: Arrangement) -> Iterator[pa.Table]:
+def _stored(at: Arrangement, wanted: Promised | None = None) -> Iterator[pa.Table]:
+    """The entries of the runs of a map, but for those in which nothing that is wanted can be."""
     for ref in at.refs:
+        if wanted is not None and ref.zone and wanted.none(zones_of(at, ref)):
+            continue
         for table in at.open(ref).tables(LEAST, MOST):
             if table.num_rows:
                 yield table

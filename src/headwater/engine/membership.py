@@ -32,6 +32,8 @@ from headwater.state.keys import Bools, Ints, all_parts, bisected, canonical, eq
 
 LISTED = 1000
 """Combinations of the lists of one member that are written out; of more, the lists are asked one after another."""
+FEW = 8
+"""Members of a kind that rows are compared with one after another: to hash and to sort the rows takes longer."""
 
 
 def matching(
@@ -193,6 +195,15 @@ def _holds(strict: Any, weak: Any, values: pa.Array, end: Any, closed: Any) -> A
     return pc.or_kleene(end.is_null(), found)
 
 
+def _is(values: pa.Array, constant: pa.Scalar) -> Bools:
+    """Whether values are a constant; NULL is NULL."""
+    if constant.is_valid:
+        return np.asarray(pc.fill_null(pc.equal(values, constant), False))
+    if not values.null_count:
+        return np.zeros(len(values), np.bool_)
+    return np.asarray(values.is_null())
+
+
 @dataclass(frozen=True)
 class _Kind:
     """Members with constants and ranges in the same columns; in the order of the hash of their constants."""
@@ -225,6 +236,8 @@ class _Kind:
     def _found(self, columns: Mapping[str, pa.Array]) -> tuple[Ints, Ints]:
         """Rows and members with the same constants."""
         asked = [columns[name] for name in self.fixed]
+        if len(self.hashes) <= FEW:
+            return self._compared(asked)
         hashes = hash_keys(asked, len(asked[0]))
         order = np.argsort(
             hashes
@@ -241,6 +254,18 @@ class _Kind:
             all_parts([a.take(there) for a in self.fixed.values()]),
         )
         return rows[same], members[same]
+
+    def _compared(self, asked: list[pa.Array]) -> tuple[Ints, Ints]:
+        """The same of few members, one after another."""
+        here, there = all_parts(asked), all_parts([*self.fixed.values()])
+        found = [
+            np.flatnonzero(
+                np.logical_and.reduce([_is(a, b[i]) for a, b in zip(here, there, strict=True)])
+            )
+            for i in range(len(self.hashes))
+        ]
+        members = np.repeat(np.arange(len(found)), [len(rows) for rows in found])
+        return np.concatenate(found), members
 
     def _before(self, values: Mapping[str, pa.Array], n: int) -> tuple[Ints, Ints]:
         """Rows, and the last range that begins before each: no other can have it."""

@@ -249,6 +249,9 @@ class Promises(Generic[P]):
         self._relations: dict[str, Promise[P]] = {}
         self._closed: dict[str, P] = {}
         self._columns: dict[tuple[str, int], tuple[P, P]] = {}
+        self._groups: dict[str, Promise[P]] = {}
+        self._emitted: dict[tuple[int, int], P] = {}
+        """What statements make of promises of their drivers, by who they are: the program and `_relations` hold both."""
 
     # --- relations ---------------------------------------------------------------------------------------------------
 
@@ -309,9 +312,13 @@ class Promises(Generic[P]):
     def _every(self, pulled: Iterable[tuple[Statement, P]]) -> P:
         """What every statement of a map promises of its keys."""
         a = self.algebra
-        return reduce(
-            a.meet, (a.pulled(self.closing.emitted(s), p) for s, p in pulled), a.everything
-        )
+        return reduce(a.meet, (self._pulled(s, p) for s, p in pulled), a.everything)
+
+    def _pulled(self, s: Statement, promise: P) -> P:
+        known = id(s), id(promise)
+        if known not in self._emitted:
+            self._emitted[known] = self.algebra.pulled(self.closing.emitted(s), promise)
+        return self._emitted[known]
 
     def counts(self, m: Map, column: int) -> bool:
         """Whether a ring column of a map counts rows: an insertion into what it reads never makes it less."""
@@ -337,6 +344,11 @@ class Promises(Generic[P]):
 
     def groups(self, s: Stratum) -> Promise[P]:
         """What is promised of the rows of a stratum, in terms of the key of its groups."""
+        if s.name not in self._groups:
+            self._groups[s.name] = self._of_groups(s)
+        return self._groups[s.name]
+
+    def _of_groups(self, s: Stratum) -> Promise[P]:
         a = self.algebra
         closed = self.closed(s.group)
         for bag in s.bags:

@@ -30,6 +30,10 @@ MEETING = 256
 """Members that are looked at together to see whether they cover a punctuation that none of them covers alone."""
 
 
+EVERY_ROW = (Punctuation(),)
+"""The members of the set that every row matches."""
+
+
 class Punctuations:
     """A set of punctuations, compact; two are equal if they have the same members.
 
@@ -99,6 +103,9 @@ class Punctuations:
     def __or__(self, other: Punctuations) -> Punctuations:
         """Rows that match one set or the other."""
         types = {**other.types, **self.types}
+        for one, two in ((self, other), (other, self)):
+            if (not two.members or one.members == two.members) and one.types == types:
+                return one
         members = [*_retyped(self, types), *_retyped(other, types)]
         return _made(compact(members, types), types)
 
@@ -112,6 +119,9 @@ class Punctuations:
     def __and__(self, other: Punctuations) -> Punctuations:
         """Rows that match both sets: every member of one combined with every member of the other."""
         types = {**other.types, **self.types}
+        for one, two in ((self, other), (other, self)):
+            if (two.members == EVERY_ROW or one.members == two.members) and one.types == types:
+                return one
         mine, theirs = _shapes(_retyped(self, types)), _shapes(_retyped(other, types))
         found: list[Punctuation] = []
         for a, left in mine.items():
