@@ -401,7 +401,7 @@ def test_what_would_need_rows_that_are_gone_is_refused(db: hw.Database) -> None:
         db.rebuild()
 
     def each(row):
-        return row.h
+        return (row.h,)
 
     with refused(db, Purged, "the stage `each` reads `s`, of which some is over", 'start="new"'):
         db.stage("s", out="h INT")(each)
