@@ -332,8 +332,10 @@ def test_sql_expressions(spark: Any, table: pa.Table) -> None:
     written.append(scalar(Call(CARDINALITY, (Field(X, "a"),), INTEGER), OF))
     assert not (wrong := check(spark, table, shown, written)), "\n".join(wrong)
     used = set().union(*(names_in(s.tree) for s in written), *map(names_in, exact_trees()))
-    # Only subqueries have `one_row`, only exploded arrays `elements`: they are tried where those are; Python's in `TERMS`.
+    # Only subqueries have `one_row`, only exploded arrays `elements`: they are tried where those are; Python's in `TERMS`;
+    # those of windows of time in `test_time_windows_spark`.
     elsewhere = {"one_row", "elements", "py_mod", "py_floordiv", "py_present"}
+    elsewhere |= {"window_start", "window_starts", "add_micros"}
     nodes = {*NODES, *ZONED, "column", "literal", "field", "case"} - elsewhere
     assert used == nodes, f"no expression tries {nodes - used}"
     assert {*TREES} <= {*NODES, *ZONED, "case"}
