@@ -72,6 +72,12 @@ def run(report: Report, size: Size | None = None) -> None:
         f"{size.windows} windows of {size.rows:,} rows, {size.increment:,} rows an increment. Sources keep no copies of their "
         f"rows; ledgers are not counted. Every answer was compared with DuckDB's over all rows."
     )
+    if size != SIZES[report.scale]:
+        asked_for = SIZES[report.scale]
+        report.say(
+            f"This is less than the scale `{report.scale}`, which has {asked_for.windows} windows of {asked_for.rows:,} rows, "
+            f"{asked_for.increment:,} rows an increment."
+        )
     if "flat" in size.parts:
         flat(report, asked, size, progress)
     if "points" in size.parts:

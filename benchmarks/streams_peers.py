@@ -89,7 +89,7 @@ SESSIONS = Case(
     "FROM bid GROUP BY bidder, session_window(ts, '2 seconds')",
     f"""SELECT bidder, min(ts), max(ts) + {GAP}, count(*) FROM
         (SELECT bidder, ts, sum(first) OVER (PARTITION BY bidder ORDER BY ts ROWS UNBOUNDED PRECEDING) AS session FROM
-         (SELECT bidder, ts, CASE WHEN ts - lag(ts) OVER (PARTITION BY bidder ORDER BY ts) < {GAP}
+         (SELECT bidder, ts, CASE WHEN ts - lag(ts) OVER (PARTITION BY bidder ORDER BY ts) <= {GAP}
                  THEN 0 ELSE 1 END AS first FROM bid))
         GROUP BY bidder, session""",
     few_bidders,
@@ -125,11 +125,11 @@ class Appending:
         for key, value in SETTINGS.items():
             spark.conf.set(key, value)
         frames = {}
+        put(first, home, 0)
         for name in case.sources:
-            (home / name).mkdir(parents=True)
-            put(first, home, 0)
-            schema = spark.read.parquet(str(home / name / "0.parquet")).schema
-            (home / name / "0.parquet").unlink()
+            file = home / name / "0.parquet"
+            schema = spark.read.parquet(str(file)).schema
+            file.unlink()
             stream = spark.readStream.schema(schema).parquet(str(home / name))
             frames[name] = stream.withWatermark("ts", DELAY)
         self.query: Any = (
