@@ -24,6 +24,8 @@ from benchmarks.views import session
 PARTS = ("flat", "points", "late", "explain", "spark")
 FLAT, GROWS, STEADY, SHARE, CHECK = 1.2, 3.0, 1.25, 15.0, 5.0
 """What is asked for: times, and shares in %."""
+COMING = 20
+"""Increments over which bytes are averaged, at least: maps are looked at for dead entries by turns."""
 
 
 @dataclass(frozen=True)
@@ -122,8 +124,8 @@ class Growth:
 
 
 def growth(size: Size, played: Played) -> Growth:
-    """Bytes and times at the end beside those of a fifth of the way; over a few windows, as runs come and go."""
-    few = max(size.windows // 20, 1)
+    """Bytes and times at the end beside those of a fifth of the way; bytes over a few windows, as runs come and go."""
+    few = max(size.windows // 20, min(size.early, COMING * size.increment // size.rows), 1)
     early, last = (
         float(np.mean(size.of(range(w - few, w), played.bytes))) for w in (size.early, size.windows)
     )
@@ -188,7 +190,7 @@ def flat(report: Report, asked: Asked, size: Size, progress: Progress) -> None:
         "purging and closing, share of the time of all increments, %",
         100 * closing / total,
         SHARE,
-        "most of it in views almost every row of which becomes final: see the table of shares",
+        f"by part it is in the table of shares; {size.rows // size.increment} increments are a window, and one of them closes it",
     )
     report.say("## Bytes of maps, and increments")
     report.table(
@@ -222,7 +224,9 @@ def grown(case: Case, played: Played) -> str:
     """Why a story is not flat: what is known, and the maps that grew."""
     most = sorted(played.grown.items(), key=lambda m: m[1][0] - m[1][1])[:2]
     said = "; ".join(f"`{n}` from {a / 2**20:.1f} to {b / 2**20:.1f} MB" for n, (a, b) in most)
-    return f"{case.grows or 'maps grew'} ({said})"
+    half = played.bytes[len(played.bytes) // 2 :]
+    between = f"between {min(half) / 2**20:.1f} and {max(half) / 2**20:.1f} MB in the second half"
+    return f"{case.grows or 'they come and go with runs'}, {between} ({said})"
 
 
 def tell_samples(report: Report, case: Case, size: Size, kept: Played, twin: Played) -> None:
