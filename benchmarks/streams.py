@@ -328,7 +328,9 @@ def beside_spark(report: Report, asked: Asked, size: Size) -> None:
             window = max(size.rows, rate)
             got = compared(spark, name, window, rate, many, skip=max(many // 4, 1))
             if isinstance(got, str):
-                report.say(f"{name}: not compared, as the view is refused: {got}")
+                report.say(
+                    f"{name}: not compared, as nothing of the view is told to be final: {got}"
+                )
                 cells += ["-", "-"]
                 continue
             cells += tell_compared(report, asked, name, got, least)
