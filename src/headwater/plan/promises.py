@@ -100,7 +100,7 @@ class Told:
         return a & b
 
     def pulled(self, ties: Ties, promise: Punctuations) -> Punctuations:
-        return ties.pulled(promise)
+        return promise if promise == self.everything else ties.pulled(promise)
 
     def join(self, a: Punctuations, b: Punctuations) -> Punctuations:
         return a | b
