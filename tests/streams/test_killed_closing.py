@@ -175,7 +175,7 @@ def killed(path: Path, kills: int, seed: int) -> None:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env=os.environ,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
         )
         assert process.stdout is not None and process.stderr is not None
         if n < kills:

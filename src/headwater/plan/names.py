@@ -188,7 +188,11 @@ class _Checks:
             case p.Answered(name):
                 if name not in self.program.strata:
                     raise ValueError(f"the view `{v.name}` is answered by what is not there")
-                if self.program.strata[name].type.fields != v.type.fields:
+                # Arrays that are kept whole are lists in an answer, and bags in the rows of its view.
+                given, shown = (
+                    [n for n, _ in t.fields] for t in (self.program.strata[name].type, v.type)
+                )
+                if given != shown:
                     raise ValueError(f"the view `{v.name}` has other columns than its answer")
             case p.Stored(map=m):
                 if len(m.key) != len(v.type.fields):
