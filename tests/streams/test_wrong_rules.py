@@ -1,0 +1,95 @@
+"""Rules that are wrong on purpose: stories of purging find each of them, so that they would find one put in by mistake."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import headwater as hw
+from headwater.calculus.patterns import Pattern, Punctuations, Range
+from headwater.plan.bounds import Bounds
+from headwater.plan.closing import Image, Ties, _all_of, _range
+from headwater.plan.program import Map, Statement, Stratum
+from headwater.plan.promises import Promise, Promises
+from test_bounds import play
+
+IMAGE, GROUPS, EVERY, READERS = Image.back, Promises.groups, Promises._every, Bounds.readers
+
+
+def by_its_own_driver(self: Bounds[Punctuations], m: Map) -> Punctuations:
+    """A map is purged by the promises of who changes it, in place of those who read it."""
+    read = m.name not in self.held and m.name in self.program.kept and any(READERS(self, m))
+    return self.promises.closed(m) if read else Punctuations.NONE
+
+
+def by_the_first_column(self: Ties, promise: Punctuations) -> Punctuations:
+    """Of a punctuation over several columns one is enough."""
+    found = []
+    for p in promise:
+        needs = [n for c, pattern in p.columns[:1] for n in self.needs(c, pattern)]
+        found += [made for choice in product(*needs) if (made := _all_of(choice)) is not None]
+    return Punctuations(found, self.types)
+
+
+def ended_for_lasting(self: Promises[Punctuations], s: Stratum) -> Promise[Punctuations]:
+    """A row lasts where no other like it comes."""
+    right = GROUPS(self, s)
+    return Promise(right.lasting, right.ended, right.closed)
+
+
+def by_one_statement(
+    self: Promises[Punctuations], pulled: Iterable[tuple[Statement, Punctuations]]
+) -> Punctuations:
+    """A key is closed when one of the statements that reach it says so."""
+    return EVERY(self, list(pulled)[:1])
+
+
+def a_step_too_far(self: Image, p: Pattern) -> Pattern:
+    """The window in which a bound lies is closed, too."""
+    match p:
+        case Range(None, high, _, _) if isinstance(high, int):
+            return _range(None, self.function.low(high) + 1)
+    return IMAGE(self, p)
+
+
+WRONG: dict[str, tuple[type, str, Callable[..., Any]]] = {
+    "its own driver": (Bounds, "dead", by_its_own_driver),
+    "the first column": (Ties, "pulled", by_the_first_column),
+    "ended for lasting": (Promises, "groups", ended_for_lasting),
+    "one statement": (Promises, "_every", by_one_statement),
+    "a step too far": (Image, "back", a_step_too_far),
+}
+SEEDS = {"its own driver": 8, "the first column": 8, "one statement": 0, "a step too far": 7}
+"""A story that finds each of them."""
+
+
+def played(path: Path, rule: str) -> None:
+    if rule in SEEDS:
+        play(path, SEEDS[rule])
+    else:
+        difference(path)
+
+
+def difference(path: Path) -> None:
+    """What is taken away by rows that may still come is not final, though nothing more comes to what it is taken from."""
+    with hw.open(str(path)) as db:
+        db.source("r", "a INT, t INT", closes="t")
+        db.source("q", "a INT, t INT", closes="t", append_only=True)
+        db.view("v", "SELECT a, t FROM r EXCEPT SELECT a, t FROM q")
+        db.apply({"r": [(1, 1), (2, 1)]}, punctuate={"r": hw.closed(t=hw.upto(1))})
+        assert db.final_table("v").num_rows == 0
+        db.apply({"q": [(1, 1)]}, punctuate={"q": hw.closed(t=1)})
+        assert [r["a"] for r in db.final_table("v").to_pylist()] == [2]
+
+
+@pytest.mark.parametrize("rule", WRONG)
+def test_a_wrong_rule_is_found(tmp_path: Path, rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    kind, name, wrong = WRONG[rule]
+    played(tmp_path / "right", rule)
+    monkeypatch.setattr(kind, name, wrong)
+    with pytest.raises(AssertionError):
+        played(tmp_path / "wrong", rule)
