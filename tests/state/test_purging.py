@@ -692,5 +692,5 @@ def test_a_commit_that_purges_may_stop_at_any_step(kind: Any) -> None:
 
 def test_the_numbers_that_say_when_are_in_order() -> None:
     assert compaction.FEW == purging.FEW
-    assert not Dead().dominates and Shaded().dominates
+    assert not Over().dominates and Shaded().dominates
     assert Purging().counts(Arrangement(SPECS["changes"], (), None), None, None) == {}  # type: ignore[arg-type]

@@ -133,3 +133,17 @@ def test_purged_is_not_purged(tmp_path: Path, seed: int) -> None:
 @pytest.mark.parametrize("seed", range(1000, 1200))
 def test_long_stories(tmp_path: Path, seed: int) -> None:
     play(tmp_path, seed)
+
+
+def test_what_was_dead_of_a_plan_is_not_of_the_next(tmp_path: Path) -> None:
+    """A plan that is made anew may read what nobody read before: nothing goes until the next commit has said what may."""
+    with hw.open(str(tmp_path)) as db:
+        db.source("r", "a INT, t INT", closes="t")
+        db.view("v", "SELECT t, count(*) AS n FROM r GROUP BY t")
+        db.apply({"r": [(1, 1), (2, 2)]}, punctuate={"r": hw.closed(t=1)})
+        assert db._writer is not None and db._writer.dead
+        db.rebuild()
+        assert not db._writer.dead
+        db.apply({"r": [(3, 3)]})
+        assert db._writer.dead
+        assert rows_of(db.table("v")) == Counter({(("t", t), ("n", 1)): 1 for t in (1, 2, 3)})

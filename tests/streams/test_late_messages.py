@@ -266,15 +266,20 @@ def test_what_cannot_be_read_is_said(db: hw.Database, what: str) -> None:
 
 
 WOULD_DO = {
-    "SELECT h, count(*) AS c FROM r GROUP BY h": "would do: closes='h' on `r`",
-    "SELECT h, n FROM r EXCEPT SELECT h, n FROM s": "closes='h' on `r` and closes='h' on `s`",
-    "SELECT r.n, s.m FROM r JOIN s ON r.h = s.h": "",
+    "SELECT h, count(*) AS c FROM r GROUP BY h": ("h", "h", 'would do: closes="h" on r'),
+    "SELECT h, n FROM r EXCEPT SELECT h, n FROM s": (
+        "h",
+        "h",
+        'closes="h" on r and closes="h" on s',
+    ),
+    "SELECT r.n, s.m FROM r JOIN s ON r.h = s.h": ("n", "m", 'closes="n" on r and closes="m" on s'),
 }
+"""Queries with the columns by which both sources are closed, and how it is said."""
 
 
 @pytest.mark.parametrize("query", WOULD_DO)
 def test_what_final_says_would_do_does(tmp_path: Path, query: str) -> None:
-    said = WOULD_DO[query] or "no column would do"
+    first, second, said = WOULD_DO[query]
     with hw.open(tmp_path / "before") as db:
         db.source("r", "h INT, n INT")
         db.source("s", "h INT, n INT, m INT")
@@ -282,14 +287,13 @@ def test_what_final_says_would_do_does(tmp_path: Path, query: str) -> None:
         with refused(db, QueryError, "no row of `v` is final", said):
             db.final_table("v")
     with hw.open(tmp_path / "after") as db:
-        db.source("r", "h INT, n INT", closes="h")
-        db.source("s", "h INT, n INT, m INT", closes="h")
+        db.source("r", "h INT, n INT", closes=first)
+        db.source("s", "h INT, n INT, m INT", closes=second)
         db.view("v", query)
-        if WOULD_DO[query]:
-            db.apply({"r": [(1, 1)]})
-            for name in ("r", "s"):
-                db.punctuate(name, h=1)
-            assert db.final_table("v").num_rows == 1
+        db.apply({"r": [(1, 1)], "s": [(1, 2, 1)]})
+        db.punctuate("r", **{first: 1})
+        db.punctuate("s", **{second: 1})
+        assert db.final_table("v").num_rows == 1
 
 
 # --- changes ------------------------------------------------------------------------------------------------------------

@@ -367,6 +367,10 @@ class Declaring(Applying):
             lambda q, known: read_query(q, known, self.ask)[2], self._sampled()
         )
         sources = {m.name for s in catalog.sources.values() for m in s.all_maps}
+        assert self._writer is not None
+        self._spare(
+            {*self._writer.dead}
+        )  # the new plan may read what nobody read of the one before
         with self._commit(note, (catalog, program)) as commit:
             if commit.base.facts.get(SETTINGS) != self.session.settings():
                 commit.set(SETTINGS, self.session.settings())

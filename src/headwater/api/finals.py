@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from dataclasses import replace
-
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
-from headwater.api.catalog import Catalog
-from headwater.api.over import Over, closed_of, of_rows, promises_of, schemes_of, types_of
+from headwater.api.over import Over, bounds_of, closed_of, of_rows, promises_of, schemes_of
 from headwater.api.versions import Defined, Readable
 from headwater.calculus.patterns import Punctuations
-from headwater.calculus.terms import relations
 from headwater.engine import view_rows
 from headwater.engine.change import schema_of
 from headwater.engine.late import CLOSED, aside_map
@@ -66,25 +60,12 @@ class Finals(Readable):
         )
 
     def _would_do(self, at: Defined, view: View) -> str:
-        """Which columns of its sources would make rows of a view final, if the sources were closed by them."""
-        closing = Closing(at.program, self.session.zone)
-        read = {r.name for r in relations(at.catalog.whole(view.name))}
-        sources = {n: s for n, s in at.catalog.sources.items() if n in read and not s.static}
-
-        def enough(columns: Mapping[str, str]) -> bool:
-            closes = {n: (json.dumps({"columns": [c]}),) for n, c in columns.items()}
-            tried = {n: replace(s, closes=closes.get(n, s.closes)) for n, s in sources.items()}
-            catalog = Catalog({**at.catalog.sources, **tried}, at.catalog.views)
-            return bool(schemes_of(closing, catalog).final(view))
-
-        alone = [{n: c} for n, s in sources.items() for c in types_of(s.row)]
-        names = dict.fromkeys(c for s in sources.values() for c in types_of(s.row))
-        all_of_it = [{n: c for n, s in sources.items() if c in types_of(s.row)} for c in names]
-        found = next((t for t in (*alone, *all_of_it) if enough(t)), None)
-        if found is None:
-            ends = ", ".join(f"db.punctuate({n!r})" for n in sources)
+        """What declared of its sources would make rows of a view final, as BOUNDS says it."""
+        bounds = bounds_of(at.program, at.catalog, view.name, self.session.zone)
+        if not bounds.would_be_final:
+            ends = ", ".join(f"db.punctuate({n!r})" for n, _ in bounds.sources)
             return f"no column would do: only the end of what it reads, {ends}"
-        said = " and ".join(f"closes={c!r} on `{n}`" for n, c in found.items())
+        said = " and ".join(map(str, bounds.would_be_final[0]))
         return f"would do: {said}, where the source is declared"
 
     def closed_view(self, name: str, version: int | None = None) -> Punctuations:

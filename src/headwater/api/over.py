@@ -9,8 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import date, datetime
-from decimal import Decimal
 from typing import Any
 
 from headwater.api.catalog import Catalog, SourceDef
@@ -18,7 +16,7 @@ from headwater.calculus.patterns import Punctuation, Punctuations
 from headwater.calculus.types import Base, RecordType
 from headwater.errors import UnknownName
 from headwater.language.closes import Scheme as Closes
-from headwater.language.closes import all_over
+from headwater.language.closes import all_over, value_of
 from headwater.language.closes import schemes_of as schemes_by
 from headwater.plan.advice import Advice, ViewBounds
 from headwater.plan.analysis import maps_of
@@ -227,18 +225,5 @@ def _marks(facts: list[list[list[Any]]], source: SourceDef) -> list[dict[Any, An
     for scheme, pairs in zip(source.schemes, facts, strict=False):
         member = types[scheme.by] if scheme.by else None
         value = types[scheme.columns[0]]
-        out.append({_read(m, member): _read(v, value) for m, v in pairs})
+        out.append({value_of(m, member): value_of(v, value) for m, v in pairs})
     return out
-
-
-def _read(v: Any, t: Base | None) -> Any:
-    if v is None or t is None:
-        return v
-    match t.name:
-        case "date":
-            return date.fromisoformat(v)
-        case "timestamp" | "timestamp_ntz":
-            return datetime.fromisoformat(v)
-        case "decimal":
-            return Decimal(v)
-    return v

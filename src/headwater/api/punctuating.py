@@ -43,10 +43,10 @@ from headwater.engine.rings import spec_of
 from headwater.engine.slices import whole
 from headwater.engine.working import Working
 from headwater.errors import BadChange, LateRows, Purged
-from headwater.language.closes import Scheme, members_of, passed
-from headwater.plan.bounds import Bounds, read_whole
+from headwater.language.closes import Scheme, members_of, passed, plain
+from headwater.plan.bounds import Bounds, Readers, read_whole
 from headwater.plan.closing import Closing
-from headwater.plan.program import WEIGHT, Answered, Program, Stored, View
+from headwater.plan.program import WEIGHT, Program, View
 from headwater.plan.promises import Promises
 from headwater.state.purging import Dead
 from headwater.state.run import column
@@ -67,7 +67,7 @@ class Punctuating(Feeding):
 
     _promises_known: list[Known]
     _regions: dict[str, tuple[Promises[Punctuations], Region]]
-    _tied_known: Closing | None = None
+    _tied_known: tuple[Closing, Readers] | None = None
     _dead_known: tuple[Program, Mapping[str, Punctuations], Mapping[str, Dead]] | None = None
 
     def _is_over(self, over: Over) -> None:
@@ -86,18 +86,22 @@ class Punctuating(Feeding):
         for made in self._promises_known:
             if made.program is self.program and made.told == closed:
                 return made.promises
-        promises = promises_of(self._tied(), self.catalog, closed)
+        promises = promises_of(self._tied()[0], self.catalog, closed)
         self._promises_known = [
             *self._promises_known[-1:],
             Known(self.program, closed, promises),
         ]
         return promises
 
-    def _tied(self) -> Closing:
-        """The ties of the program, which are found once."""
-        if self._tied_known is None or self._tied_known.program is not self.program:
-            self._tied_known = Closing(self.program, self.session.zone)
+    def _tied(self) -> tuple[Closing, Readers]:
+        """The ties of the program, and who reads its maps, which are found once."""
+        if self._tied_known is None or self._tied_known[0].program is not self.program:
+            self._tied_known = Closing(self.program, self.session.zone), Readers(self.program)
         return self._tied_known
+
+    def _bounds(self, closed: Mapping[str, Punctuations]) -> Bounds[Punctuations]:
+        """What of maps nobody will read again when some of sources is closed."""
+        return Bounds(self._promises(closed), *held_by(self.catalog), self._tied()[1])
 
     def _tell_dead(self) -> None:
         """Tells the store what nobody will read again, if that is more than it knows; entries go when it rewrites runs."""
@@ -112,8 +116,7 @@ class Punctuating(Feeding):
 
     def _predicates(self, closed: Mapping[str, Punctuations]) -> dict[str, Dead]:
         """What the store is told of each map: what is dead, and of bags that are read from an end what is dominated."""
-        promises = self._promises(closed)
-        bounds, out = Bounds(promises, *held_by(self.catalog)), dict[str, Dead]()
+        bounds, out = self._bounds(closed), dict[str, Dead]()
         for name, m in self.program.maps.items():
             dead, fronts = bounds.dead(m), bounds.fronts(m)
             lasting = bounds.behind(m)
@@ -125,8 +128,7 @@ class Punctuating(Feeding):
 
     def dead(self, closed: Mapping[str, Punctuations] | None = None) -> dict[str, Punctuations]:
         """The entries of maps that nobody will read again; maps that have none are left out."""
-        promises = self._promises(self.over.closed if closed is None else closed)
-        bounds = Bounds(promises, *held_by(self.catalog))
+        bounds = self._bounds(self.over.closed if closed is None else closed)
         found = {n: bounds.dead(m) for n, m in self.program.maps.items()}
         return {n: p for n, p in found.items() if p}
 
@@ -280,13 +282,7 @@ class Punctuating(Feeding):
         promises = still_whole(closing, catalog, self.over, names)
         if promises is None:
             return Punctuations.NONE
-        match view.rows:
-            case Answered(stratum):
-                whole = promises.groups(program.strata[stratum]).closed
-            case Stored(map=m):
-                whole = promises.closed(m)
-            case _:
-                whole = Punctuations.NONE
+        whole = promises.over(view)
         if not whole:
             purged = [
                 n for n in names if n in self.over.closed and catalog.sources[n].retain == "open"
@@ -381,11 +377,7 @@ def _value(v: Any) -> Any:
 
 
 def _as_facts(marks: list[dict[Any, Any]]) -> list[list[list[Any]]]:
-    return [[[_plain(m), _plain(v)] for m, v in greatest.items()] for greatest in marks]
-
-
-def _plain(v: Any) -> Any:
-    return v if v is None or isinstance(v, bool | int | float | str) else str(v)
+    return [[[plain(m), plain(v)] for m, v in greatest.items()] for greatest in marks]
 
 
 # --- messages ----------------------------------------------------------------------------------------------------------

@@ -77,15 +77,7 @@ def region(
 
     Rows of an increment come before its punctuations: whether some may have come is told by the promises that there were.
     """
-    after = now.final(view) | before
-    match view.rows:
-        case Answered(name):
-            closed = was.groups(was.program.strata[name]).closed
-        case Stored(map=m):
-            closed = was.closed(m)
-        case _:
-            closed = before
-    return Region(before, after, not closed.subsumes(before), never)
+    return Region(before, now.final(view) | before, not was.over(view).subsumes(before), never)
 
 
 def told_now(

@@ -210,7 +210,7 @@ def _watermark(given: Watermark, types: Mapping[str, KeyType], name: str) -> Sch
     of = None
     if given.of is not None:
         try:
-            of = tuple(dict.fromkeys(_plain(_value(m, member)) for m in given.of))
+            of = tuple(dict.fromkeys(plain(_value(m, member)) for m in given.of))
         except BadPattern as e:
             raise QueryError(f"`of` of the watermark of `{name}`: {e.what}", hint=e.hint) from e
         if not of:
@@ -229,8 +229,8 @@ def _value(value: Any, t: Base) -> Any:
     return made.value
 
 
-def _plain(value: Any) -> Any:
-    """A member as JSON; it is read back by the type of its column."""
+def plain(value: Any) -> Any:
+    """A value as JSON; it is read back by the type of its column."""
     return value if isinstance(value, str | int | float | bool) or value is None else str(value)
 
 
@@ -348,7 +348,7 @@ def passed(
 
 def members_of(scheme: Scheme, t: Base) -> list[Any]:
     """All members that a watermark lists, of the type of their column."""
-    return [_value_back(m, t) for m in scheme.of or ()]
+    return [value_of(m, t) for m in scheme.of or ()]
 
 
 def _is_idle(scheme: Scheme, value: Any, foremost: Any) -> bool:
@@ -365,8 +365,9 @@ def more_members(before: Scheme, after: Scheme) -> bool:
     return replace(before, of=after.of) == after and bool(known) and set(known) <= set(listed)
 
 
-def _value_back(value: Any, t: Base) -> Any:
-    if value is None:
+def value_of(value: Any, t: Base | None) -> Any:
+    """The value that `plain` wrote, of a type."""
+    if value is None or t is None:
         return None
     match t.name:
         case "decimal":

@@ -377,6 +377,16 @@ class Promises(Generic[P]):
         nullable = first not in self.closing.never_null.of(s.ranked.map)
         return self.algebra.from_the_start(closed, first, nullable)
 
+    def over(self, view: View) -> P:
+        """The rows of a view at which nothing changes any more, in terms of the key of the map that it is read from."""
+        match view.rows:
+            case Answered(name):
+                return self.groups(self.program.strata[name]).closed
+            case Stored(map=m):
+                return self.closed(m)
+            case Nested():
+                return self.algebra.none
+
     def final(self, view: View) -> P:
         """The rows of a view that nothing takes back, in terms of the key of the map that it is read from."""
         match view.rows:

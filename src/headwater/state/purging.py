@@ -17,6 +17,7 @@ doubles, so that looking costs little beside what is written. What is rewritten 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -40,7 +41,7 @@ LOOKED_AT = 1 << 20
 """Entries of a run that may be counted for each turn: a larger run is counted more seldom."""
 
 
-class Dead:
+class Dead(ABC):
     """What is dead in a map: made anew when more is, never changed. The law is above.
 
     `columns` are the key columns whose zones help to tell; new runs of the map say them.
@@ -48,9 +49,9 @@ class Dead:
 
     columns: tuple[str, ...] = ()
 
+    @abstractmethod
     def gone(self, entries: pa.Table) -> Bools:
         """Which entries are dead; the table has the key columns, as they are stored."""
-        raise NotImplementedError
 
     def all(self, zones: Zones) -> bool:
         """Whether all that may lie in such zones is dead. False if that is not known."""
