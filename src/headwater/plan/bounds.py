@@ -1,7 +1,7 @@
 """Bounds: which entries of a map nobody will read again, so that they may go; and which maps grow for ever, and why.
 
-An entry is *dead* when no statement can look it up any more, no group is answered from it, and no row that is shown is
-read from it:
+An entry is *dead* when no statement can make anything of it any more (one that still finds it drops it by a filter), no
+group is answered from it, and no row that is shown is read from it:
 
     dead(M) = ⋂ pulled(s, closed(driver of s), M's entries)     over the statements s that look M up
             ∩ the groups that are closed                         over the strata that are answered from M

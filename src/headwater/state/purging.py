@@ -2,7 +2,7 @@
 
 What is *dead* the store is told, as a predicate of key columns (`Dead`). The law that whoever says so answers for:
 
-    a key that is dead is dead in every run of its map and for ever; no look-up asks for it, and none reads past it.
+    a key that is dead is dead in every run of its map and for ever; what a look-up finds of it is dropped, and none reads past it.
 
 So it does not matter which of its entries are still there. Of a change map some may be gone and others not, and their sum is
 wrong, also where it was zero; of a value map or a latest map the newest may be gone, and an older one shows: nobody sees
