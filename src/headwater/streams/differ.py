@@ -62,10 +62,14 @@ class Difference:
     """The header of the right row, where it is another one: two marks of one sequence."""
 
     def __str__(self) -> str:
-        where = "from the start" if not self.frame else "after " + ", ".join(map(_event, self.frame))
+        where = (
+            "from the start" if not self.frame else "after " + ", ".join(map(_event, self.frame))
+        )
         key = ", ".join(f"{name} = {value!r}" for name, value in self.key)
         place = where + (f", at {key}" if key else "")
-        right = Event(self.other_header or self.header, self.right) if self.right is not None else None
+        right = (
+            Event(self.other_header or self.header, self.right) if self.right is not None else None
+        )
         left = Event(self.header, self.left) if self.left is not None else None
         told = (
             f"  left   {_event(left) if left else 'has no such row'}",
@@ -78,9 +82,7 @@ def _event(event: Event) -> str:
     """An event as text: hour(1, 2), or with the names of its fields if its row has them."""
     row = event.row
     names = getattr(row, "_fields", None)
-    inside = (
-        (f"{n}={v!r}" for n, v in zip(names, row, strict=True)) if names else map(repr, row)
-    )
+    inside = (f"{n}={v!r}" for n, v in zip(names, row, strict=True)) if names else map(repr, row)
     return f"{event.header}({', '.join(inside)})"
 
 
@@ -166,15 +168,13 @@ class Differ:
         row = difference.left if difference.left is not None else difference.right
         assert row is not None
         key = tuple(
-            (name, row[self.headers[difference.header].names.index(name)])
+            (name, row[self.headers[difference.header].columns.index(name)])
             for name in self._keys[difference.header]
         )
         self.difference = replace(difference, key=key, frame=tuple(reversed(found.marks)))
 
 
-def differ(
-    schema: Schema, headers: Headers, left: Any, right: Any
-) -> Difference | None:
+def differ(schema: Schema, headers: Headers, left: Any, right: Any) -> Difference | None:
     """Where two streams first differ, or None: they are the same stream.
 
     A stream is a sequence of events in one of its orders, or a mapping from each header to its rows where no order
@@ -223,7 +223,10 @@ def events_of(schema: Schema, headers: Headers, given: Any) -> Iterator[Event]:
 
 
 def merged(
-    tables: Mapping[str, Any], headers: Headers, order: str | Mapping[str, str], marks: Iterable[str] = ()
+    tables: Mapping[str, Any],
+    headers: Headers,
+    order: str | Mapping[str, str],
+    marks: Iterable[str] = (),
 ) -> list[Event]:
     """Rows of several tables as one sequence, by a column of each; a mark at T stands before the rows at T.
 
@@ -233,7 +236,7 @@ def merged(
     keyed = []
     for name, table in tables.items():
         column = order if isinstance(order, str) else order[name]
-        at = headers[name].names.index(column)
+        at = headers[name].columns.index(column)
         for row in rows_of(table, headers[name]):
             keyed.append((row[at], name not in first, name, _sortable(row), row))
     keyed.sort(key=lambda item: item[:4])
@@ -249,14 +252,14 @@ def rows_of(table: Any, header: Header) -> Iterable[tuple[Any, ...]]:
     """The rows of a table as the header has them: an Arrow table by the names of its columns, or rows as they are."""
     if not hasattr(table, "column_names"):
         return (header.row(*row) for row in table)
-    missing = [name for name in header.names if name not in table.column_names]
+    missing = [name for name in header.columns if name not in table.column_names]
     if missing:
         raise HeadwaterError(
             f"the table of `{header.name}` has no column `{missing[0]}`",
             hint=f"columns of it: {', '.join(table.column_names)}",
         )
-    columns = [table.column(name).to_pylist() for name in header.names]
-    return map(header.row._make, zip(*columns, strict=True)) if columns else ()
+    columns = [table.column(name).to_pylist() for name in header.columns]
+    return (header.row(*values) for values in zip(*columns, strict=True))
 
 
 # --- what is unmatched, by the shape of the schema ---------------------------------------------------------
@@ -518,7 +521,8 @@ class _Keyed:
     def __init__(self, keys: Iterable[str], sub: Schema, headers: Headers):
         self.sub_schema, self.headers = sub, headers
         self.at = {
-            name: tuple(headers[name].names.index(key) for key in keys) for name in headers_of(sub)
+            name: tuple(headers[name].columns.index(key) for key in keys)
+            for name in headers_of(sub)
         }
         self.subs: dict[tuple[Any, ...], _Node] = {}
         self.closed = [False, False]
@@ -587,9 +591,7 @@ class _Parts:
 
 def _plain(header: Header) -> tuple[int, ...]:
     """The columns that may have NaN, which is not equal to itself."""
-    return tuple(
-        i for i, (_, kind) in enumerate(header.fields) if str(kind) in ("float", "double")
-    )
+    return tuple(i for i, (_, kind) in enumerate(header.fields) if str(kind) in ("float", "double"))
 
 
 def _keys(schema: Schema) -> dict[str, tuple[str, ...]]:
