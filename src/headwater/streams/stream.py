@@ -263,16 +263,27 @@ Builder: TypeAlias = tuple[Place, Built]
 
 def parse(schema: Schema, headers: Headers, events: Iterable[Event]) -> Stream:
     """The one stream of the schema of which this sequence is a flattening (Proposition 14)."""
-    known = frozenset(headers_of(schema))
+    widths = {h: len(headers[h].columns) for h in headers_of(schema)}
     place, built = _builder(schema, headers)
     for event in events:
-        if event[0] not in known:
-            raise NotInSchema(
-                f"a row of header `{event[0]}`, which is not in `{schema_text(schema)}`: {Event(*event)}",
-                hint=f"headers of this schema: {', '.join(sorted(known)) or 'none'}",
-            )
+        if widths.get(event[0]) != len(event[1]):
+            raise misplaced(event, schema, headers)
         place(event if isinstance(event, Event) else Event(*event))
     return built()
+
+
+def misplaced(event: Event, schema: Schema, headers: Headers) -> NotInSchema:
+    """A row whose header is not in the schema, or that has not as many values as its header has columns."""
+    header, known = event[0], headers_of(schema)
+    if header in known:
+        return NotInSchema(
+            f"a row of header `{header}` with {len(event[1])} values: {Event(*event)}",
+            hint=f"the header has {len(headers[header].columns)} columns: {headers[header]}",
+        )
+    return NotInSchema(
+        f"a row of header `{header}`, which is not in `{schema_text(schema)}`: {Event(*event)}",
+        hint=f"headers of this schema: {', '.join(sorted(known)) or 'none'}",
+    )
 
 
 def _builder(schema: Schema, headers: Headers) -> Builder:
