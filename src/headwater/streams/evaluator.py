@@ -9,17 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
-from headwater.calculus.types import KeyType
+from headwater.calculus.types import Base
 from headwater.errors import HeadwaterError
+from headwater.streams.columns import Fields, Row
 from headwater.streams.schema import Header
-
-Row: TypeAlias = tuple[Any, ...]
-Condition: TypeAlias = str | Callable[[Any], Any]
-"""A condition or an expression over one row: SQL text, or a function of the row."""
-Columns: TypeAlias = tuple[tuple[str, KeyType], ...]
-"""Names and types of the columns of a relation."""
 
 
 class Evaluator(Protocol):
@@ -29,6 +24,8 @@ class Evaluator(Protocol):
     - `typed` gives the type of an expression over a header.
     - `relation` evaluates a query over named tables; rows come in any order, and none is lost.
     - `columns` gives the columns that such a query has, without rows.
+    - `reads` gives the columns of a header that a condition or an expression reads.
+    - `fewer` says whether a query never has more rows than the one table that it reads: no join, no union, no explode.
     A text that reads a column that is not there raises an error of `headwater.errors`, when it is compiled.
     """
 
@@ -36,15 +33,17 @@ class Evaluator(Protocol):
 
     def expression(self, text: str, header: Header) -> Callable[[Row], Any]: ...
 
-    def typed(self, text: str, header: Header) -> KeyType: ...
+    def typed(self, text: str, header: Header) -> Base: ...
 
     def relation(
         self, text: str, tables: Mapping[str, tuple[Header, Sequence[Row]]]
     ) -> list[Row]: ...
 
-    def columns(self, text: str, tables: Mapping[str, Header]) -> Columns: ...
+    def columns(self, text: str, tables: Mapping[str, Header]) -> Fields: ...
 
     def reads(self, text: str, header: Header) -> frozenset[str]: ...
+
+    def fewer(self, text: str) -> bool: ...
 
 
 @dataclass(frozen=True)
@@ -57,16 +56,19 @@ class NoSQL:
     def expression(self, text: str, header: Header) -> Callable[[Row], Any]:
         raise _no_sql(text)
 
-    def typed(self, text: str, header: Header) -> KeyType:
+    def typed(self, text: str, header: Header) -> Base:
         raise _no_sql(text)
 
     def relation(self, text: str, tables: Mapping[str, tuple[Header, Sequence[Row]]]) -> list[Row]:
         raise _no_sql(text)
 
-    def columns(self, text: str, tables: Mapping[str, Header]) -> Columns:
+    def columns(self, text: str, tables: Mapping[str, Header]) -> Fields:
         raise _no_sql(text)
 
     def reads(self, text: str, header: Header) -> frozenset[str]:
+        raise _no_sql(text)
+
+    def fewer(self, text: str) -> bool:
         raise _no_sql(text)
 
 
