@@ -37,7 +37,7 @@ FROM_DUCK = {
 
 
 class DuckSQL:
-    """Conditions and expressions are asked once for each different row; relations are asked as they are."""
+    """What was asked once of the same rows is not asked again."""
 
     def __init__(self) -> None:
         self.connection = duckdb.connect()
@@ -50,11 +50,10 @@ class DuckSQL:
         self.typed(text, header)
 
         def value(row: Row) -> Any:
-            at = (text, header, tuple(row))
-            if at not in self.known:
-                asked = f"SELECT {text} FROM {header.name}"
-                ((self.known[at],),) = self.relation(asked, {header.name: (header, [row])})
-            return self.known[at]
+            ((found,),) = self.relation(
+                f"SELECT {text} FROM {header.name}", {header.name: (header, [row])}
+            )
+            return found
 
         return value
 
@@ -63,6 +62,12 @@ class DuckSQL:
         return kind
 
     def relation(self, text: str, tables: Mapping[str, tuple[Header, Sequence[Row]]]) -> list[Row]:
+        at = (text, tuple((n, h, tuple(map(tuple, rows))) for n, (h, rows) in tables.items()))
+        if at not in self.known:
+            self.known[at] = self._asked(text, tables)
+        return list(self.known[at])
+
+    def _asked(self, text: str, tables: Mapping[str, tuple[Header, Sequence[Row]]]) -> list[Row]:
         for name, (header, rows) in tables.items():
             self._table(name, header)
             if rows:

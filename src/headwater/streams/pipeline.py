@@ -158,16 +158,20 @@ def commuted(
 ) -> tuple[Steps, tuple[str, ...]]:
     """The steps with those moved forwards that make rows fewer, over steps that hold rows back; and the reasons."""
     now, reasons = list(steps.steps), dict[str, None]()
+    halves: list[
+        Step
+    ] = []  # second halves of steps that were cut, of which it is said why they stay
     place = 1
     while place < len(now):
         before, step = now[place - 1], now[place]
         at = _typed_before(now, place - 1, schema, headers, context)
         moved, why = _over(before, step, *at, context)
-        if why:
+        if why and step not in halves:
             reasons[why] = None
         if moved is None:
             place += 1
         else:
+            halves += moved[2:]
             now[place - 1 : place + 1] = moved
             place = max(1, place - 1)  # what was moved may move on
     return Steps(tuple(now)), tuple(reasons)
