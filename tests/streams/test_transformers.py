@@ -108,14 +108,15 @@ def empty_keys_kept(self: Partitioned, x: Value, t: Stream) -> Stream:
     """Definition 24 as it is printed: a stream for every key, of which some are empty."""
     assert isinstance(t, Keyed)
     told = {key: self.sub.open(self.init(x, key), s) for key, s in t.streams.items()}
-    return self._said(e for s in told.values() for e in flatten(s)) if self.gives else Keyed(told)
+    if isinstance(self.output, PartitionBy):
+        return Keyed(told)
+    return self._said(e for s in told.values() for e in flatten(s))
 
 
 def call_once(self: Hierarchical, x: Value, t: Stream) -> Stream:
     """sub of the last frame begins with the first state."""
     _, told, last = self._up_to_last_mark(x, t)
-    behind = self._of_sub(self.sub.open(self.call(self.init(x)), last))
-    return self._said([*flatten(told), *flatten(behind)])
+    return self._said([*told, *flatten(self.sub.open(self.call(self.init(x)), last))])
 
 
 def closed_of_open(self: Composed, x: Value, t: Stream) -> tuple[Value, Stream]:

@@ -85,7 +85,10 @@ Headers: TypeAlias = Mapping[str, Header]
 
 
 class Event(NamedTuple):
-    """One item of a stream: the name of its header, and a row of it (or any tuple of its columns' values)."""
+    """One item of a stream: the name of its header, and a row of it (or any tuple of its columns' values).
+
+    Rows are compared as tuples, so that NaN is given as one object, and zero without a sign.
+    """
 
     header: str
     row: tuple[Any, ...]
