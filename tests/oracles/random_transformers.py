@@ -49,7 +49,8 @@ class Drawn:
     """A random transformer being made: its randomness, and the names of headers that it has told so far."""
 
     def __init__(self, rng: Random, headers: Headers, prefix: str = "o"):
-        self.rng, self.headers, self.prefix, self.told = rng, headers, prefix, 0
+        self.rng, self.headers, self.prefix = rng, headers, prefix
+        self.told, self.is_composed = 0, False
 
     def fresh(self, scope: Iterable[str], most: int) -> dict[str, Any]:
         """New headers, which have the keys around them as columns."""
@@ -99,7 +100,17 @@ class Drawn:
             case PartitionBy(keys, sub):
                 made = self.partitioned(keys, sub, scope, common)
         assert made.input == schema
-        return self.relaxed(made, scope, common)
+        made = self.relaxed(made, scope, common)
+        if self.is_composed or self.rng.random() > 0.2:
+            return made
+        self.is_composed = True  # once, for the rows that are told multiply
+        return self.composed(made, scope, common)
+
+    def composed(self, made: Transformer, scope: tuple[str, ...], common: Headers) -> Transformer:
+        """With another behind it, which reads what it tells with the same order or less."""
+        self.headers = {**self.headers, **made.headers_out}
+        read = random_relaxation(self.rng, made.output, made.headers_out, scope)
+        return made >> self.transformer(read, scope, common)
 
     def relaxed(self, made: Transformer, scope: tuple[str, ...], common: Headers) -> Transformer:
         """With common headers in a bag of their own, and now and then with less order for the others too."""

@@ -41,7 +41,6 @@ from random_schemas import (
     rows,
 )
 
-pytestmark = pytest.mark.property
 CASES = [400, pytest.param(10_000, marks=pytest.mark.slow)]
 
 # Example 2
@@ -191,8 +190,24 @@ def test_what_is_no_schema(source: str, column: int, what: str) -> None:
 
 
 def test_a_schema_without_some_headers() -> None:
-    assert without(TAXI, ["gps"]) == Sync("hour", Par(PartitionBy("taxi", Seq()), Bag("rides")))
-    assert without(TAXI, ["hour"]) == Sync((), TAXI.sub)
+    assert without(TAXI, ["gps"]) == Sync("hour", Bag("rides"))
+    assert without(TAXI, ["hour"]) == TAXI.sub
+    assert without(TAXI, ["gps", "rides"]) == Seq("hour")
+    assert without(TAXI, HEADERS) == Bag()
+    assert without(TAXI, ["bids"]) is TAXI
+
+
+@pytest.mark.parametrize("cases", CASES)
+def test_what_is_left_has_the_order_that_it_had(cases: int) -> None:
+    for seed in range(cases):
+        rng = Random(seed)
+        headers = random_headers(rng, rng.randint(1, 5))
+        schema = random_schema(rng, headers)
+        drop = [h for h in headers if rng.random() < 0.4]
+        left = without(schema, drop)
+        order = {p: k for p, k in dependence(schema).items() if not set(p) & set(drop)}
+        assert dependence(left) == order, seed
+        assert set(headers_of(left)) == set(headers) - set(drop)
 
 
 # --- order ------------------------------------------------------------------------------------------------

@@ -52,7 +52,6 @@ from random_schemas import (
     shuffled,
 )
 
-pytestmark = pytest.mark.property
 CASES = [400, pytest.param(10_000, marks=pytest.mark.slow)]
 
 GPS = Header.of("gps", n=BIGINT, taxi=BIGINT)

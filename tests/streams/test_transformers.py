@@ -9,6 +9,8 @@ from random import Random
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis.strategies import integers
 
 from headwater.calculus.types import BIGINT, DOUBLE
 from headwater.errors import (
@@ -39,8 +41,6 @@ from random_schemas import random_events, random_headers, random_schema
 from random_transformers import first_value, random_pipeline, shapes
 from transformer_laws import Unlawful, judge, plain
 
-pytestmark = pytest.mark.property
-
 
 def drawn(seed: int) -> tuple[Transformer, Random]:
     """A random transformer, or several in a row."""
@@ -62,6 +62,13 @@ def judge_drawn(seed: int) -> Transformer:
 
 
 # --- laws -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.property
+@given(integers(min_value=20_000))
+@settings(max_examples=settings().max_examples // 2)
+def test_the_laws_of_any_transformer(seed: int) -> None:
+    judge_drawn(seed)
 
 
 @pytest.mark.parametrize("cases", [300, pytest.param(10_000, marks=pytest.mark.slow)])

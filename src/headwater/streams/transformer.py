@@ -24,6 +24,20 @@ There is a shape for each shape of schema, and a transformer is put together as 
 Functions are given rows as `Event`s, tell lists of them, and are *pure*: what they answer depends on what they are given,
 and on nothing else. What they tell is read by the output's schema, so it may be of any of its headers, in any order that
 is right for it. This module says what is meant, over whole streams; `stepper` computes the same row by row.
+
+What the rides of each hour cost, told when the hour is over:
+
+>>> from headwater.calculus.types import INTEGER as INT
+>>> from headwater.streams.schema import Header
+>>> rides, hour, cost = Header.of("rides", km=INT, cost=INT), Header.of("hour", n=INT), Header.of("cost", n=INT, sum=INT)
+>>> total = Relational({"rides": rides}, {}, answer=lambda x, rows: (sum(r.row.cost for r in rows), ()))
+>>> told = lambda y, mark: (y, [cost.event(mark.row.n, y)])
+>>> hourly = Hierarchical({"hour": hour}, {"cost": cost}, update=told, sub=total, ret=lambda y, sum: sum)
+>>> print(hourly.input, "to", hourly.output)
+hour[bag rides] to seq cost
+>>> day = [rides.event(4, 9), rides.event(1, 3), hour.event(1), hour.event(2), rides.event(2, 5)]
+>>> print(hourly.open(None, parse(hourly.input, hourly.headers_in, day)))
+[cost(1, 12) cost(2, 0)]
 """
 
 from __future__ import annotations
