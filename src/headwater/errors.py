@@ -283,6 +283,10 @@ class SchemaMismatch(HeadwaterError):
     """A step of a pipeline that asks for more order, other columns or other rows than it is given: where, and of what."""
 
 
+class StepFailed(HeadwaterError):
+    """A function of a step that fails, or gives other rows or values than its step declares: which step, and what."""
+
+
 class NotInSchema(HeadwaterError):
     """A row that has no place in a stream: of a header that its schema has not, or of another key than its stream's."""
 

@@ -85,7 +85,10 @@ Headers: TypeAlias = Mapping[str, Header]
 
 
 class Event(NamedTuple):
-    """One item of a stream: the name of its header, and a row of it (or any tuple of its columns' values)."""
+    """One item of a stream: the name of its header, and a row of it (or any tuple of its columns' values).
+
+    Rows are compared as tuples, so that NaN is given as one object, and zero without a sign.
+    """
 
     header: str
     row: tuple[Any, ...]
@@ -214,17 +217,21 @@ def headers_of(schema: Schema) -> tuple[str, ...]:
 
 
 def without(schema: Schema, dropped: Iterable[str]) -> Schema:
-    """The schema of what is left of a stream when the rows of some headers are dropped."""
+    """The schema of what is left of a stream when the rows of some headers are dropped; what is empty then goes too."""
     drop = frozenset(dropped)
+    if drop.isdisjoint(headers_of(schema)):
+        return schema
     match schema:
         case Bag(headers):
             return Bag(h for h in headers if h not in drop)
         case Sync(headers, sub):
-            return Sync((h for h in headers if h not in drop), without(sub, drop))
+            marks = [h for h in headers if h not in drop]
+            return Sync(marks, without(sub, drop)) if marks else without(sub, drop)
         case PartitionBy(keys, sub):
-            return PartitionBy(keys, without(sub, drop))
+            below = without(sub, drop)
+            return PartitionBy(keys, below) if headers_of(below) else Bag()
         case Par(parts):
-            return Par(*(without(part, drop) for part in parts))
+            return side_by_side(*(without(part, drop) for part in parts))
         case _:
             assert_never(schema)
 

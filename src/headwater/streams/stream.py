@@ -14,7 +14,7 @@ sequences up to order that does not matter: parse(a + b) = parse(a) ∘ parse(b)
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from itertools import permutations
@@ -35,6 +35,8 @@ from headwater.streams.schema import text as schema_text
 
 Key: TypeAlias = tuple[Any, ...]
 Events: TypeAlias = tuple[Event, ...]
+KeyReader: TypeAlias = Callable[[tuple[Any, ...]], Key]
+"""How the values of keys are read from a row."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +51,9 @@ class Unordered:
         return Counter(self.events)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Unordered) and self.counts == other.counts
+        if not isinstance(other, Unordered):
+            return False
+        return self.events == other.events or self.counts == other.counts
 
     def __hash__(self) -> int:
         return hash(frozenset(self.counts.items()))
@@ -256,15 +260,10 @@ def interleavings(a: Events, b: Events) -> Iterator[Events]:
     yield from ((b[0], *s) for s in interleavings(a, b[1:]))
 
 
-Place: TypeAlias = Callable[[Event], None]
-Built: TypeAlias = Callable[[], Stream]
-Builder: TypeAlias = tuple[Place, Built]
-
-
 def parse(schema: Schema, headers: Headers, events: Iterable[Event]) -> Stream:
     """The one stream of the schema of which this sequence is a flattening (Proposition 14)."""
     widths = {h: len(headers[h].columns) for h in headers_of(schema)}
-    place, built = _builder(schema, headers)
+    place, built = _builder(schema, headers)()
     for event in events:
         if widths.get(event[0]) != len(event[1]):
             raise misplaced(event, schema, headers)
@@ -286,63 +285,102 @@ def misplaced(event: Event, schema: Schema, headers: Headers) -> NotInSchema:
     )
 
 
-def _builder(schema: Schema, headers: Headers) -> Builder:
-    """How events are put into a stream of the schema, and the stream that came of it."""
+Builder: TypeAlias = tuple[Callable[[Event], None], Callable[[], Stream]]
+"""How a row is put into a stream, and the stream that came of it."""
+
+
+def _builder(schema: Schema, headers: Headers) -> Callable[[], Builder]:
+    """What begins streams of a schema; the schema is walked once, however many begin."""
     match schema:
+        case Bag(()):
+            return lambda: _NOTHING
         case Bag():
-            rows: list[Event] = []
-            return rows.append, lambda: Unordered(tuple(rows))
+            return _unordered_builder
         case Sync(marks, sub):
-            return _ordered_builder(frozenset(marks), sub, headers)
+            return _ordered_builder(frozenset(marks), _builder(sub, headers))
         case PartitionBy(keys, sub):
-            return _keyed_builder(keys, sub, headers)
+            key_of = {h: key_reader(headers, h, keys) for h in headers_of(sub)}
+            return _keyed_builder(key_of, _builder(sub, headers))
         case Par(parts):
-            made = [_builder(part, headers) for part in parts]
-            into = {h: m[0] for part, m in zip(parts, made, strict=True) for h in headers_of(part)}
-            return lambda e: into[e[0]](e), lambda: Beside(tuple(built() for _, built in made))
+            part_of = {h: n for n, part in enumerate(parts) for h in headers_of(part)}
+            return _beside_builder(part_of, [_builder(part, headers) for part in parts])
         case _:
             assert_never(schema)
 
 
-def _ordered_builder(marks: frozenset[str], sub: Schema, headers: Headers) -> Builder:
+def _unordered_builder() -> Builder:
+    """Rows are there as often as they come."""
+    rows: list[Event] = []
+    return rows.append, lambda: Unordered(tuple(rows))
+
+
+_NO_ROWS = Unordered()
+_NOTHING: Builder = (lambda event: None, lambda: _NO_ROWS)
+"""A bag of no headers, into which no row is ever put: what stands between the rows of a sequence."""
+
+
+def _ordered_builder(marks: frozenset[str], sub: Callable[[], Builder]) -> Callable[[], Builder]:
     """A mark closes the stream before it, with all that is below, and begins an empty one."""
-    current = _builder(sub, headers)
-    streams: list[Stream] = []
-    seen: list[Event] = []
 
-    def place(event: Event) -> None:
-        nonlocal current
-        if event[0] in marks:
-            streams.append(current[1]())
-            seen.append(event)
-            current = _builder(sub, headers)
-        else:
-            current[0](event)
+    def begin() -> Builder:
+        into, behind = sub()
+        streams: list[Stream] = []
+        seen: list[Event] = []
 
-    def built() -> Stream:
-        before, *behind = [*streams, current[1]()]
-        return Ordered(before, tuple(zip(seen, behind, strict=True)))
+        def place(event: Event) -> None:
+            nonlocal into, behind
+            if event[0] in marks:
+                streams.append(behind())
+                seen.append(event)
+                into, behind = sub()
+            else:
+                into(event)
 
-    return place, built
+        def built() -> Stream:
+            streams.append(behind())
+            return Ordered(streams[0], tuple(zip(seen, streams[1:], strict=True)))
+
+        return place, built
+
+    return begin
 
 
-def _keyed_builder(keys: tuple[str, ...], sub: Schema, headers: Headers) -> Builder:
+def _keyed_builder(
+    key_of: Mapping[str, KeyReader], sub: Callable[[], Builder]
+) -> Callable[[], Builder]:
     """A key has a stream once it has a row."""
-    key_of = {h: key_reader(headers, h, keys) for h in headers_of(sub)}
-    streams: dict[Key, Builder] = {}
 
-    def place(event: Event) -> None:
-        key = key_of[event[0]](event[1])
-        if key not in streams:
-            streams[key] = _builder(sub, headers)
-        streams[key][0](event)
+    def begin() -> Builder:
+        streams: dict[Key, Builder] = {}
 
-    return place, lambda: Keyed({key: built() for key, (_, built) in streams.items()})
+        def place(event: Event) -> None:
+            key = key_of[event[0]](event[1])
+            found = streams.get(key)
+            if found is None:
+                found = streams[key] = sub()
+            found[0](event)
+
+        return place, lambda: Keyed({key: built() for key, (_, built) in streams.items()})
+
+    return begin
 
 
-def key_reader(
-    headers: Headers, header: str, keys: tuple[str, ...]
-) -> Callable[[tuple[Any, ...]], Key]:
+def _beside_builder(
+    part_of: Mapping[str, int], subs: Sequence[Callable[[], Builder]]
+) -> Callable[[], Builder]:
+    """A row goes to the part that has its header."""
+
+    def begin() -> Builder:
+        parts = [sub() for sub in subs]
+        into = {h: parts[n][0] for h, n in part_of.items()}
+        return lambda event: into[event[0]](event), lambda: Beside(
+            tuple([built() for _, built in parts])
+        )
+
+    return begin
+
+
+def key_reader(headers: Headers, header: str, keys: tuple[str, ...]) -> KeyReader:
     """How the values of keys are read from rows of a header."""
     places = headers[header].places(keys)
     if len(places) == 1:

@@ -24,6 +24,20 @@ There is a shape for each shape of schema, and a transformer is put together as 
 Functions are given rows as `Event`s, tell lists of them, and are *pure*: what they answer depends on what they are given,
 and on nothing else. What they tell is read by the output's schema, so it may be of any of its headers, in any order that
 is right for it. This module says what is meant, over whole streams; `stepper` computes the same row by row.
+
+What the rides of each hour cost, told when the hour is over:
+
+>>> from headwater.calculus.types import INTEGER as INT
+>>> from headwater.streams.schema import Header
+>>> rides, hour, cost = Header.of("rides", km=INT, cost=INT), Header.of("hour", n=INT), Header.of("cost", n=INT, sum=INT)
+>>> total = Relational({"rides": rides}, {}, answer=lambda x, rows: (sum(r.row.cost for r in rows), ()))
+>>> told = lambda y, mark: (y, [cost.event(mark.row.n, y)])
+>>> hourly = Hierarchical({"hour": hour}, {"cost": cost}, update=told, sub=total, ret=lambda y, sum: sum)
+>>> print(hourly.input, "to", hourly.output)
+hour[bag rides] to seq cost
+>>> day = [rides.event(4, 9), rides.event(1, 3), hour.event(1), hour.event(2), rides.event(2, 5)]
+>>> print(hourly.open(None, parse(hourly.input, hourly.headers_in, day)))
+[cost(1, 12) cost(2, 0)]
 """
 
 from __future__ import annotations
@@ -54,10 +68,10 @@ from headwater.streams.stream import (
     Beside,
     Key,
     Keyed,
+    KeyReader,
     Ordered,
     Stream,
     Unordered,
-    concat,
     empty,
     flatten,
     key_reader,
@@ -251,40 +265,37 @@ class Hierarchical(Transformer):
         )
 
     def open(self, x: Value, t: Stream) -> Stream:
-        """What is told up to the last mark, and the open meaning of sub behind it."""
+        """What is told up to the last mark, and behind it the open meaning of sub."""
         y, told, last = self._up_to_last_mark(x, t)
-        return concat(told, self._of_sub(self.sub.open(self.call(y), last)))
+        return self._said([*told, *flatten(self.sub.open(self.call(y), last))])
 
     def closed(self, x: Value, t: Stream) -> tuple[Value, Stream]:
-        """What is told up to the last mark, the closed meaning of sub behind it, and fin."""
+        """What is told up to the last mark, and behind it the closed meaning of sub, and fin."""
         y, told, last = self._up_to_last_mark(x, t)
-        y, behind = self._returned(y, last)
+        y, of_sub = self._returned(y, last)
         final, more = self.fin(y)
-        return final, concat(concat(told, behind), self._said(more))
+        return final, self._said([*told, *of_sub, *more])
 
-    def _up_to_last_mark(self, x: Value, t: Stream) -> tuple[Value, Stream, Stream]:
+    def _up_to_last_mark(self, x: Value, t: Stream) -> tuple[Value, list[Event], Stream]:
         """The state and what is told after the last mark, and the stream behind it, which sub has not read.
 
         This is the auxiliary meaning of Definition 23: of t ∘ [t1, d], what t gives, sub's closed meaning of t1, and
-        update(y, d), one behind the other.
+        update(y, d), one behind the other. Rows behind rows are a stream behind a stream, so they are kept as rows.
         """
         if not isinstance(t, Ordered):
             raise unlike(t, empty(self.input))
-        y, told, last = self.init(x), empty(self.output), t.before
+        y, told, last = self.init(x), list[Event](), t.before
         for mark, following in t.frames:
-            y, behind = self._returned(y, last)
+            y, of_sub = self._returned(y, last)
             y, more = self.update(y, mark)
-            told, last = concat(concat(told, behind), self._said(more)), following
+            told += [*of_sub, *more]
+            last = following
         return y, told, last
 
-    def _returned(self, y: Value, t: Stream) -> tuple[Value, Stream]:
+    def _returned(self, y: Value, t: Stream) -> tuple[Value, list[Event]]:
         """The state when sub has read t to its end, and what sub told."""
         final, told = self.sub.closed(self.call(y), t)
-        return self.ret(y, final), self._of_sub(told)
-
-    def _of_sub(self, told: Stream) -> Stream:
-        """[t]: a stream of sub's output as one of this output, without marks."""
-        return self._said(flatten(told))
+        return self.ret(y, final), flatten(told)
 
 
 # --- keys -------------------------------------------------------------------------------------------------
@@ -345,7 +356,7 @@ class Partitioned(Transformer):
         return t.streams
 
     @cached_property
-    def _key_of(self) -> dict[str, Callable[[tuple[Any, ...]], Key]]:
+    def _key_of(self) -> dict[str, KeyReader]:
         """How the key is read from rows that are told by key."""
         kept = [h for h in headers_of(self.sub.output) if h not in self.gives]
         return {h: key_reader(self.headers_out, h, self.keys) for h in kept}
