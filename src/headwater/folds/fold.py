@@ -88,11 +88,15 @@ class Fold:
         clocks: Mapping[str, Clock],
         ties: str,
         zone: str,
+        reasons: tuple[str, ...] = (),
+        steps: Sequence[tuple[str, str]] = (),
     ):
         """`order` is the order column of each header, of one type; with none, rows are taken as they come."""
         self.name, self.schema, self.headers = name, schema, headers
         self.transformer, self.zone, self.ties = transformer, zone, ties
-        self.order, self.clocks = order, clocks
+        self.order, self.clocks, self.reasons = order, clocks, reasons
+        self.steps = steps
+        """The steps as text, each with the schema that it tells."""
         self.node: Node = node_of(transformer)
         self.layout = keeping.Layout(name, self.node, zone)
         self.scale = Scale(type)
@@ -141,15 +145,13 @@ class Fold:
             taken = self._arrived(working, came)
             after = replace(beside, ended=over)
         else:
-            taken, struck, after = self._taken(
-                working, came, closed, lasting, beside, over
-            )
+            taken, struck, after = self._taken(working, came, closed, lasting, beside, over)
         something = [*(t.num_rows for t in taken.values()), *map(len, struck.values())]
         if not any(something) and not over:
             if after != beside or (data is None and any(t.num_rows for t in came.values())):
                 keeping.save(self.layout, self.node, state, after.data, working)
             return None
-        batch, count = self._batch(taken, struck)
+        batch, count = self.batch(taken, struck)
         end = count if over else GOES_ON
         told = Told()
         at = Instances([None], [state], np.array([end], np.int64))
@@ -325,7 +327,7 @@ class Fold:
 
     # --- order ------------------------------------------------------------------------------------------------
 
-    def _batch(
+    def batch(
         self, taken: Mapping[str, pa.Table], struck: Mapping[str, Numbers]
     ) -> tuple[dict[str, Rows], int]:
         """Rows and strikes with their places in the stream, and how many there are."""
