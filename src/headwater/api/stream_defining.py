@@ -140,9 +140,7 @@ class Streams(Flowing):
             ties,
             dict(closes),
             inputs,
-            {},
-            0,
-            optimise,
+            optimise=optimise,
         )
 
     def _order(
@@ -183,10 +181,9 @@ class Streams(Flowing):
                 f"the order columns of `{name}` have different types: {told}",
                 hint="give them one type, in a view if need be",
             )
-        first = next(iter(out.values()), None)
+        first = next(iter(out.values()), "")
         for clock in marks:
-            given = order if isinstance(order, str) else order.get(clock, first)
-            out[clock] = given if not isinstance(order, str) else (first or given)
+            out[clock] = first if isinstance(order, str) else order.get(clock, first)
         return out
 
     def _header(self, name: str) -> Header:

@@ -97,6 +97,11 @@ def node_of(t: Transformer) -> Node:
     raise AssertionError(t)
 
 
+def _is_nothing(t: Transformer) -> bool:
+    """Whether a transformer reads nothing and tells nothing."""
+    return t is NOTHING or (isinstance(t, Relaxed) and _is_nothing(t.inner))
+
+
 def _only(given: Batch, headers: Sequence[str]) -> dict[str, Rows]:
     return {h: given[h] for h in headers if h in given and len(given[h])}
 
@@ -136,7 +141,8 @@ class Leaf(Node):
             return state if state is not None else []  # nothing is asked of the rows later
         kept = events if state is None else state + events
         if t.early is not None and mine:
-            before = list(t.early(x, list(state or [])))
+            held_before = [] if state is None else list(state)
+            before = list(t.early(x, held_before)) if held_before else []
             told.add(mine[-1][0], i, _more(before, list(t.early(x, list(kept)))))
         return kept
 
@@ -155,7 +161,7 @@ class Leaf(Node):
         ):
             ran.finals[i] = final
             before: list[Event] = []
-            if t.early is not None:
+            if t.early is not None and bag:  # nothing is told of an empty bag before its end
                 before = list(t.early(at.x[i], bag))
             elif t.each is not None:
                 before = [e for row in bag for e in t.each(at.x[i], row)]
@@ -246,8 +252,9 @@ class Marks(Node):
         self.t = t
         self.headers = tuple(t.marks)
         self.below = headers_of(t.sub.input)
-        self.is_sequence = t.sub is NOTHING or (not self.below and t.ret is _RET)
-        self.sub = None if self.is_sequence else node_of(t.sub)
+        # Between two rows of a sequence is nothing, and nothing is to be taken from it.
+        is_sequence = _is_nothing(t.sub) and t.ret is _RET
+        self.sub = None if is_sequence else node_of(t.sub)
         self.at_once = t.call is _CALL
         """Whether frames run at once: none depends on the state."""
 
