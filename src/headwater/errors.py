@@ -259,6 +259,22 @@ class Stuck(HeadwaterError):
     """A stage that waits for a flow that nobody writes."""
 
 
+class StreamError(HeadwaterError):
+    """A stream that means nothing, or cannot go on: an unknown header, an order column that is none, a state that is not plain."""
+
+
+class StreamChanged(StreamError):
+    """A stream that was defined before with another schema, order, or other steps; what differs, and what can be done."""
+
+
+class StreamMissing(StreamError):
+    """A stream that has functions, and none of them in this process: define it again by its name."""
+
+
+class Ties(StreamError):
+    """Two rows that depend on each other and have the same order value, where that is refused."""
+
+
 class IllFormedSchema(HeadwaterError):
     """A schema of a stream in which a row would have no place or two: which header, which key."""
 

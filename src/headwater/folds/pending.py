@@ -24,13 +24,18 @@ from headwater.state.run import MapSpec, Order, column
 COUNT = "r0"
 
 
-def pending_spec(stream: str, header: str, row: RecordType, order: str) -> MapSpec:
-    """The map of the rows of a header that wait."""
+def pending_spec(stream: str, header: str, row: RecordType, order: str | None) -> MapSpec:
+    """The map of the rows of a header that wait; without an order column they wait to be taken as they come."""
     key = tuple((f"k{i}", arrow_type(t)) for i, (_, t) in enumerate(row.fields))
-    at = [n for n, _ in row.fields].index(order)
-    return MapSpec(
-        f"p:{stream}.{header}", key, ((COUNT, pa.int64()),), (), "change", (Order(f"k{at}"),)
-    )
+    names = [n for n, _ in row.fields]
+    by = () if order is None else (Order(f"k{names.index(order)}"),)
+    return MapSpec(f"p:{stream}.{header}", key, ((COUNT, pa.int64()),), (), "change", by)
+
+
+def all_waiting(arrangement: Arrangement, row: RecordType) -> pa.Table:
+    """All rows that wait, with weights."""
+    tables = [_rows(t, row) for t in arrangement.scan()]
+    return pa.concat_tables([schema_of(row).empty_table(), *tables])
 
 
 def waiting(

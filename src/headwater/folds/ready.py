@@ -2,7 +2,8 @@
 
 A row x of a header is ready when, for every header g that it depends on, the rows of g with the same keys before x are
 closed, and every row that stands before it and that it depends on is ready itself. Without the last clause a row could
-pass a mark that still waits. So ready rows are a prefix of the stream that is meant, and nothing comes before them later.
+pass a mark that still waits. And it must last: a row that may still be deleted waits, whatever it depends on. So ready rows
+are a prefix of the stream that is meant, nothing comes before them later, and none of them goes.
 
 Rows with the same order value stand in this order: headers of outer marks before inner ones (a mark at T stands before
 rows at T, so that frames are [T, T')), clocks before other marks, then by name, then by the row itself. A row that is not
@@ -59,12 +60,23 @@ def ready(
     ordered: Ordered,
     rows: Mapping[str, pa.Table],
     closed: Mapping[str, Punctuations],
+    lasting: frozenset[str],
     scale: Scale,
 ) -> dict[str, Bools]:
-    """Which rows of each header are ready; rows of clocks are the times at which they may strike."""
+    """Which rows of each header are ready; rows of clocks are the times at which they may strike.
+
+    `lasting` are the headers whose rows are never deleted.
+    """
     numbers = {h: scale.numbers(column(t, ordered.columns[h])) for h, t in rows.items()}
     ranks = ordered.ranks()
-    out = {h: np.ones(t.num_rows, np.bool_) for h, t in rows.items()}
+    out = {}
+    for h, t in rows.items():
+        lasts = h in lasting or h in ordered.clocks
+        out[h] = (
+            np.ones(t.num_rows, np.bool_)
+            if lasts
+            else matching(closed.get(h, Punctuations.NONE), t)
+        )
     pairs = [(h, g, keys) for (h, g), keys in dependence(ordered.schema).items()]
     keyed = _Keyed(rows)
     for h, g, keys in pairs:
@@ -181,6 +193,11 @@ def _codes(columns: Sequence[pa.Array], count: int) -> tuple[Ints, int]:
         codes = codes * (int(part.max(initial=0)) + 1) + part
         _, codes = np.unique(codes, return_inverse=True)
     return codes.astype(np.int64), int(codes.max(initial=-1)) + 1
+
+
+def codes_of(rows: pa.Table, keys: Sequence[str]) -> Ints:
+    """Numbers for the different keys of rows."""
+    return _codes([column(rows, k) for k in keys], rows.num_rows)[0]
 
 
 class _Keyed:
