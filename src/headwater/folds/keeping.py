@@ -65,7 +65,7 @@ class Layout:
             case Chain(first=first, second=second):
                 self._walk(first)
                 self._walk(second)
-            case Keys(t=t):
+            case Keys(t=t) if node.headers:  # without a header below there is never a key
                 n = self._numbered(node)
                 header = next(iter(t.headers_in[h] for h in node.headers))
                 types = dict(header.fields)
@@ -170,7 +170,8 @@ def _loaded(layout: Layout, node: Node, state: Any, working: Working) -> Any:
             return _loaded(layout, left, a, working), _loaded(layout, right, b, working)
         case Keys():
             n = layout.number(node)
-            assert n is not None and state == KEPT
+            if n is None or state != KEPT:
+                return state
             working.know(layout.keys[n])
             return KeptKeys(layout.keys[n], layout.key_types[n], working, layout.zone)
         case Leaf():
@@ -225,7 +226,8 @@ def _saved(layout: Layout, node: Node, state: Any, working: Working) -> Any:
 
 def _saved_keys(layout: Layout, node: Node, state: Any, working: Working) -> Any:
     n = layout.number(node)
-    assert n is not None
+    if n is None:
+        return state
     spec, row = layout.keys[n], layout.key_types[n]
     working.know(spec)
     if isinstance(state, KeptKeys):

@@ -543,8 +543,10 @@ class Chain(Node):
         two = self.second.run(batch, Instances(at.x, [s[1] for s in pairs], ends), below)
         places = [between.place[i] for i in numbers]
         last = at.end.tolist()
-        for place, of, e in zip(below.place, below.of, below.events, strict=True):
-            told.add(places[place] if place < len(places) else last[of], of, (e,))
+        # Several rows of the first have one place, so that what is told of them is put in order here.
+        for i in below.in_order().tolist():
+            place, of = below.place[i], below.of[i]
+            told.add(places[place] if place < len(places) else last[of], of, (below.events[i],))
         finals = list(zip(one.finals, two.finals, strict=True))
         states = list(zip(one.states, two.states, strict=True))
         over = [end != GOES_ON for end in last]
