@@ -38,6 +38,7 @@ ARROWS: dict[str, set[str]] = {
     "show": {"plan", "theory"},
     "api": {"io", "show", "dataflow", "folds"},
     "flow": {"dataflow"},
+    "st": {"streams"},
     "copies": {"api"},
     "command": {"copies"},
     "dataflow": {"io"},

@@ -13,11 +13,12 @@ from hypothesis import strategies as some
 
 from headwater.calculus.types import BIGINT, DOUBLE
 from headwater.errors import HeadwaterError
-from headwater.streams.differ import PIECE, Differ, differ, merged
+from headwater.streams.differ import PIECE, Differ, differ
 from headwater.streams.order import depends
 from headwater.streams.schema import Bag, Event, Header, Par, PartitionBy, Schema, Seq, Sync
 from headwater.streams.schema import parse as schema_of
 from headwater.streams.stream import parse
+from headwater.streams.tables import merged
 
 NAMES = ("a", "b", "c")
 HEADERS = {name: Header.of(name, k=BIGINT, l=BIGINT) for name in NAMES}

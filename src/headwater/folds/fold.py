@@ -190,6 +190,8 @@ class Fold:
         """The rows that are ready, which wait no more, and the strikes of clocks; the others wait."""
         reach = MOST if over else max(self._reaches(closed).values(), default=None)
         rows: dict[str, pa.Table] = {}
+        alone: set[str] = set()
+        """Headers of which rows came, none was deleted, and none waits that could be ready."""
         for h in self.inputs:
             new = came.get(h)
             self._check_order(h, new)
@@ -198,6 +200,9 @@ class Fold:
                 numbers = self.scale.numbers(column(new, self.order[h]))
                 there.append(new.filter(pa.array(numbers <= reach)))
             rows[h] = _present(there, self.headers[h])
+            if len(there) == 2 and not there[0].num_rows and there[1].num_rows == rows[h].num_rows:
+                if not pc.any(pc.less(column(new, WEIGHT), 0)).as_py():
+                    alone.add(h)
         strikes = self._strikes(rows, closed, beside, over)
         for h, numbers in strikes.items():
             rows[h] = pa.table({self.order[h]: self.scale.values(numbers)})
@@ -207,7 +212,14 @@ class Fold:
         for h in self.inputs:
             mask = masks[h]
             taken[h] = rows[h].filter(pa.array(mask))
-            self._let_wait(working, h, came.get(h), taken[h])
+            if h in alone:  # what came is cut in two, with nothing to add up
+                new = came[h]
+                numbers = self.scale.numbers(column(new, self.order[h]))
+                waits = numbers > reach
+                waits[~waits] = ~mask
+                add(working, self.pending(h), new.filter(pa.array(waits)))
+            else:
+                self._let_wait(working, h, came.get(h), taken[h])
             left += self._least({h: rows[h].filter(pa.array(~mask))})
             left += self._beyond(came.get(h), h, reach)
         struck = {h: numbers[masks[h]] for h, numbers in strikes.items()}
