@@ -62,13 +62,13 @@ def rows_of(day: date, counts: Counter[str]) -> list[tuple[Any, ...]]:
 
 
 def main(folder: str, states: int = 50, days: int = 730) -> None:
-    """Two years of cases, some months at a time."""
+    """Two years of cases, a quarter at a time."""
     made = generated(states, days, most=4)
     with hw.open(folder) as db:
         define(db)
         dates = list(made)
-        for first in range(0, days, 100):
-            some = dates[first : first + 100]
+        for first in range(0, days, 90):
+            some = dates[first : first + 90]
             over = hw.closed(day=hw.upto(some[-1]))
             rows = [r for day in some for r in rows_of(day, made[day])]
             db.apply({"cases": rows}, punctuate={"cases": over})

@@ -46,18 +46,22 @@ SAYS = {
         "the worst hours: [('2026-03-01', 8.0)]",
     ],
     "highest_bids": ["31 windows, 54 highest bids; as in SQL: True"],
-    "top_states": ["highs of 730 days"],
+    "top_states": ["68 highs of 730 days, 643 times a state on top of two"],
     "monthly_status": [
         "36439 rows: 0 are told\nno more rows: 1200 are told, of 24 months\n",
         "s01: 11 surges are over, the present one is rising: 16844 cases",
+    ],
+    "differing": [
+        "the streams differ in `growth`, after growth(meter='b', hour=1, by=0), at meter = 'b':",
+        "left   growth(meter='b', hour=2, by=1)\n  right  growth(meter='b', hour=2, by=-1)",
     ],
     "rallies": ["a: 3 rallies, the latest at 09:52", "c: 4 rallies, the latest at 10:52"],
 }
 STAGES = ("crawl", "median", "cube", "by_hand", "sessions", "enrich")
 """Examples of stages; tests/test_flow_examples.py compares them with plain Python."""
-STREAMS = ("taxi", "highest_bids", "top_states", "monthly_status", "rallies")
+STREAMS = ("differing", "taxi", "highest_bids", "top_states", "monthly_status", "rallies")
 """Examples of streams in order; tests/test_streams_beside_python.py compares them with plain Python."""
-HERE = (*STAGES, *STREAMS, "outage", "disorder")
+HERE = (*STAGES, *STREAMS[1:], "outage", "disorder")
 """Examples that start no Spark."""
 ALL = [
     pytest.param(p, id=p.stem, marks=[] if p.stem in HERE else [pytest.mark.spark])

@@ -179,6 +179,18 @@ def test_top_states(db: hw.Database) -> None:
     assert "is cut in two" in str(db.explain("tops"))
 
 
+@pytest.mark.slow
+def test_top_states_of_two_years(db: hw.Database) -> None:
+    states = example("top_states")
+    states.define(db)
+    days = states.generated(states=50, days=730, most=4)
+    rows = [r for day, counts in days.items() for r in states.rows_of(day, counts)]
+    db.apply({"cases": rows}, punctuate={"cases": hw.closed()})
+    ends, tops = tops_of(days)
+    assert told(db, "tops", "eod") == ends
+    assert told(db, "tops", "top_states") == tops
+
+
 # --- monthly status --------------------------------------------------------------------------------------------------
 
 
