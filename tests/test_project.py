@@ -38,12 +38,12 @@ ARROWS: dict[str, set[str]] = {
     "show": {"plan", "theory"},
     "api": {"io", "show", "dataflow", "folds"},
     "flow": {"dataflow"},
+    "st": {"folds"},
     "copies": {"api"},
     "command": {"copies"},
     "dataflow": {"io"},
     "streams": {"calculus"},  # the semantics of streams stands alone; how they run is below
     "folds": {"streams", "dataflow", "language"},
-    "st": {"folds"},
 }
 OPEN = ("headwater.errors", "headwater.version")
 WITHOUT_SPARK = {"calculus", "rules", "state"}
