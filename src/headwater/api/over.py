@@ -1,7 +1,8 @@
 """What is over at a version, as its facts say it: of sources, of their watermarks, and of what views have told.
 
 Facts are what is closed of each source (`closed:`), how far its watermarks are (`marks:`), and of each view the entries
-that its ledger has (`told:`). Promises of maps and views are computed from these by the program (`plan/promises`).
+that its ledger has (`told:`). What only entries say is over, such as sessions, is a fact, too (`found:`, `engine/found`).
+Promises of maps and views are computed from these by the program (`plan/promises`).
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ from headwater.plan.closing import Closing
 from headwater.plan.outlook import Declared, promised
 from headwater.plan.program import Answered, Program, Stored, View
 from headwater.plan.promises import Promise, Promises, Scheme, Told
+from headwater.state.store import Commit
 
-CLOSED, MARKS, TOLD, BEGINS = "closed:", "marks:", "told:", "begins:"
+CLOSED, MARKS, TOLD, BEGINS, FOUND = "closed:", "marks:", "told:", "begins:", "found:"
 """How the facts are called that say what is over."""
 
 
@@ -40,11 +42,13 @@ class Over:
     told: Mapping[str, Punctuations] = field(default_factory=dict)
     begins: Mapping[str, Punctuations] = field(default_factory=dict)
     """Of views that came after rows were gone, the entries that such rows may have reached: they are never shown."""
+    found: Mapping[str, Punctuations] = field(default_factory=dict)
+    """Of strata of sessions, the starts of those that are over."""
 
     @staticmethod
     def read(facts: Mapping[str, Any], catalog: Catalog) -> Over:
         """What the facts of a version say."""
-        closed, since, marks, told, begins = {}, {}, {}, {}, {}
+        closed, since, marks, told, begins, found = {}, {}, {}, {}, {}, {}
         for key, value in facts.items():
             kind, colon, name = key.partition(":")
             match kind + colon:
@@ -57,7 +61,16 @@ class Over:
                     told[name] = Punctuations.from_data(value)
                 case "begins:":
                     begins[name] = Punctuations.from_data(value)
-        return Over(closed, since, marks, told, begins)
+                case "found:":
+                    found[name] = Punctuations.from_data(value)
+        return Over(closed, since, marks, told, begins, found)
+
+
+def forget_found(commit: Commit, program: Program) -> None:
+    """Takes away what was found of strata that a program has no more."""
+    for fact in commit.base.facts:
+        if fact.startswith(FOUND) and fact.removeprefix(FOUND) not in program.strata:
+            commit.set(fact, None)
 
 
 def types_of(row: RecordType) -> dict[str, Base]:
@@ -72,9 +85,12 @@ def closed_of(source: SourceDef, closed: Mapping[str, Punctuations]) -> Punctuat
 
 
 def promises_of(
-    closing: Closing, catalog: Catalog, closed: Mapping[str, Punctuations]
+    closing: Closing,
+    catalog: Catalog,
+    closed: Mapping[str, Punctuations],
+    found: Mapping[str, Punctuations],
 ) -> Promises[Punctuations]:
-    """The promises of a program when some of its sources is closed."""
+    """The promises of a program when some of its sources is closed, and something was found to be over."""
     known: dict[str, Promise[Punctuations]] = {}
     for source in catalog.sources.values():
         if source.static:
@@ -86,7 +102,7 @@ def promises_of(
             if relation != source.name:  # an inner row is over when all rows are
                 all_of_it = over if over == Punctuations.EVERYTHING else Punctuations.NONE
                 known[relation] = Promise(all_of_it, all_of_it, all_of_it)
-    return Promises(closing, Told(), known.get)
+    return Promises(closing, Told(), known.get, found)
 
 
 def promises_something(catalog: Catalog) -> bool:
@@ -109,7 +125,7 @@ def still_whole(
         known[source.name] = Promise(whole, whole, whole)
     if all(p.closed == Punctuations.EVERYTHING for p in known.values()):
         return None
-    return Promises(closing, Told(), known.get)
+    return Promises(closing, Told(), known.get, {})
 
 
 def others(closed: Punctuations) -> Punctuations:

@@ -6,7 +6,7 @@ Promises are computed anew only where a fact has changed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -20,6 +20,7 @@ from headwater.api.feeding import Feeding
 from headwater.api.over import (
     BEGINS,
     CLOSED,
+    FOUND,
     MARKS,
     TOLD,
     Over,
@@ -36,6 +37,7 @@ from headwater.calculus.terms import relations
 from headwater.engine.change import Change
 from headwater.engine.closing import Region, region, told_now
 from headwater.engine.dead import Fronted, Promised
+from headwater.engine.found import count_off, starts_over
 from headwater.engine.here.answers import consolidated
 from headwater.engine.late import ASIDE, Divided, broken, divided, set_aside, values_of
 from headwater.engine.ledgers import LEDGER, scan_ledger, write_down
@@ -46,8 +48,9 @@ from headwater.errors import BadChange, LateRows, Purged
 from headwater.language.closes import Scheme, members_of, passed, plain
 from headwater.plan.bounds import Bounds, Readers, read_whole
 from headwater.plan.closing import Closing
-from headwater.plan.program import WEIGHT, Program, View
+from headwater.plan.program import WEIGHT, Program, Stratum, View
 from headwater.plan.promises import Promises
+from headwater.plan.sessions import sessions_of
 from headwater.state.purging import Dead
 from headwater.state.run import column
 from headwater.state.store import Commit as StoreCommit
@@ -55,10 +58,11 @@ from headwater.state.store import Commit as StoreCommit
 
 @dataclass(frozen=True)
 class Known:
-    """The promises of a program when some of its sources is closed."""
+    """The promises of a program when some of its sources is closed, and something was found to be over."""
 
     program: Program
     told: Mapping[str, Punctuations]
+    found: Mapping[str, Punctuations]
     promises: Promises[Punctuations]
 
 
@@ -81,16 +85,22 @@ class Punctuating(Feeding):
 
     # --- promises ----------------------------------------------------------------------------------------------------
 
-    def _promises(self, closed: Mapping[str, Punctuations]) -> Promises[Punctuations]:
-        """The promises of all relations and maps when some of sources is closed; those before a commit and after it are known."""
+    def _promises(self, over: Over) -> Promises[Punctuations]:
+        """The promises of all relations and maps when something is over; those before a commit and after it are known."""
         for made in self._promises_known:
-            if made.program is self.program and made.told == closed:
+            if made.program is self.program and (made.told, made.found) == (
+                over.closed,
+                over.found,
+            ):
                 return made.promises
-        promises = promises_of(self._tied()[0], self.catalog, closed)
-        self._promises_known = [
-            *self._promises_known[-1:],
-            Known(self.program, closed, promises),
-        ]
+        return self._knows(over.closed, over.found)
+
+    def _knows(
+        self, closed: Mapping[str, Punctuations], found: Mapping[str, Punctuations]
+    ) -> Promises[Punctuations]:
+        promises = promises_of(self._tied()[0], self.catalog, closed, found)
+        made = Known(self.program, closed, found, promises)
+        self._promises_known = [*self._promises_known[-1:], made]
         return promises
 
     def _tied(self) -> tuple[Closing, Readers]:
@@ -99,9 +109,12 @@ class Punctuating(Feeding):
             self._tied_known = Closing(self.program, self.session.zone), Readers(self.program)
         return self._tied_known
 
-    def _bounds(self, closed: Mapping[str, Punctuations]) -> Bounds[Punctuations]:
-        """What of maps nobody will read again when some of sources is closed."""
-        return Bounds(self._promises(closed), *held_by(self.catalog), self._tied()[1])
+    def _bounds(self, over: Over) -> Bounds[Punctuations]:
+        """What of maps nobody will read again when something is over."""
+        return self._with(self._promises(over))
+
+    def _with(self, promises: Promises[Punctuations]) -> Bounds[Punctuations]:
+        return Bounds(promises, *held_by(self.catalog), self._tied()[1])
 
     def _tell_dead(self) -> None:
         """Tells the store what nobody will read again, if that is more than it knows; entries go when it rewrites runs."""
@@ -109,14 +122,14 @@ class Punctuating(Feeding):
         if writer is None or not self._promises_something():
             return
         if known is None or known[0] is not self.program or known[1] != over.closed:
-            made = self._predicates(over.closed)
+            made = self._predicates(over)
             known = self._dead_known = self.program, over.closed, made
         if writer.dead is not known[2]:
             writer.dead = known[2]
 
-    def _predicates(self, closed: Mapping[str, Punctuations]) -> dict[str, Dead]:
+    def _predicates(self, over: Over) -> dict[str, Dead]:
         """What the store is told of each map: what is dead, and of bags that are read from an end what is dominated."""
-        bounds, out = self._bounds(closed), dict[str, Dead]()
+        bounds, out = self._bounds(over), dict[str, Dead]()
         for name, m in self.program.maps.items():
             dead, fronts = bounds.dead(m), bounds.fronts(m)
             lasting = bounds.behind(m)
@@ -126,9 +139,9 @@ class Punctuating(Feeding):
                 out[name] = Promised(dead)
         return out
 
-    def dead(self, closed: Mapping[str, Punctuations] | None = None) -> dict[str, Punctuations]:
+    def dead(self) -> dict[str, Punctuations]:
         """The entries of maps that nobody will read again; maps that have none are left out."""
-        bounds = self._bounds(self.over.closed if closed is None else closed)
+        bounds = self._bounds(self.over)
         found = {n: bounds.dead(m) for n, m in self.program.maps.items()}
         return {n: p for n, p in found.items() if p}
 
@@ -194,15 +207,54 @@ class Punctuating(Feeding):
             if after != before:
                 closed[name], since[name] = after, commit.version
                 commit.set(f"{CLOSED}{name}", {"set": after.to_data(), "version": commit.version})
-        told, counts = self._told(commit, working, closed)
+        was = now = self._promises(over)
+        found = over.found
+        if closed != over.closed:
+            found = dict(over.found)
+            now = self._knows(closed, found)
+            strata = self.program.strata.values()
+            self._find(commit, working, was, self._with(now), found, strata)
+        told, counts = self._told(commit, working, was, now)
         _create(commit, working)
-        return Over(closed, since, marks, told, over.begins), counts
+        return Over(closed, since, marks, told, over.begins, found), counts
+
+    def _find(
+        self,
+        commit: StoreCommit,
+        working: Working,
+        was: Promises[Punctuations] | None,
+        now: Bounds[Punctuations],
+        found: dict[str, Punctuations],
+        strata: Iterable[Stratum],
+    ) -> None:
+        """Adds what entries of strata say is over to what was `found`; all entries are looked at if there are no promises before.
+
+        What stands upon others is asked after them: promises are computed from what was found so far.
+        """
+        for s in sorted(strata, key=lambda s: s.level):
+            if s.ranked is None or sessions_of(s) is None:
+                continue
+            closed, bag = now.promises.rows(s), s.ranked.map
+            if was is not None and closed == was.rows(s):
+                continue
+            dead = Punctuations.NONE if was is None else was.left_behind(s)
+            before = found.get(s.name, Punctuations.NONE)
+            after = starts_over(s, working.now(bag.name), closed, before, dead)
+            if after != before:
+                found[s.name] = after
+                commit.set(f"{FOUND}{s.name}", after.to_data())
+            gone = now.promises.left_behind(s)
+            if gone != dead and now.counts_open(s.group) == s:
+                count_off(working, s.group, bag, Region(dead, gone, grows=False))
 
     def _told(
-        self, commit: StoreCommit, working: Working, closed: Mapping[str, Punctuations]
+        self,
+        commit: StoreCommit,
+        working: Working,
+        was: Promises[Punctuations],
+        now: Promises[Punctuations],
     ) -> tuple[dict[str, Punctuations], dict[str, int]]:
         """Moves rows that are final now to the ledgers of their views."""
-        was, now = self._promises(self.over.closed), self._promises(closed)
         told, counts = dict(self.over.told), dict[str, int]()
         for name, view in self.program.views.items():
             before = told.get(name, Punctuations.NONE)
@@ -245,18 +297,36 @@ class Punctuating(Feeding):
         return {view.name: int(weights.sum())}
 
     def _tell_first(
-        self, commit: StoreCommit, working: Working, view: View, becomes: tuple[Catalog, Program]
+        self,
+        commit: StoreCommit,
+        working: Working,
+        views: Collection[View],
+        becomes: tuple[Catalog, Program],
     ) -> None:
-        """What is final of a view that is new, or planned anew; what its ledger has already is not told again."""
+        """What is final of views that are new, or planned anew; what their ledgers have already is not told again."""
         catalog, program = becomes
-        if not self.over.closed and not promises_something(catalog):
-            return
         over = self.over
-        promises = promises_of(Closing(program, self.session.zone), catalog, over.closed)
-        never = self._begins(commit, view, becomes)
-        moved = region(promises, promises, view, Punctuations.NONE, never)
-        if not moved.after:
+        if not over.closed and not promises_something(catalog):
             return
+        found = dict(over.found)
+        promises = promises_of(Closing(program, self.session.zone), catalog, over.closed, found)
+        new = {n for n, m in program.maps.items() if not working.refs.get(n)}
+        strata = [
+            s
+            for s in program.strata.values()
+            if s.name not in self.program.strata or any(m.name in new for m in s.bags)
+        ]
+        bounds = Bounds(promises, *held_by(catalog))
+        self._find(commit, working, None, bounds, found, strata)
+        for view in views:
+            never = self._begins(commit, view, becomes)
+            moved = region(promises, promises, view, Punctuations.NONE, never)
+            if moved.after:
+                self._tell_at_once(commit, working, view, moved, program)
+
+    def _tell_at_once(
+        self, commit: StoreCommit, working: Working, view: View, moved: Region, program: Program
+    ) -> None:
         found = told_now(program, view, working, moved, self.session.evaluate)
         known = list(scan_ledger(view, working))
         gone = [_negative(t) for t in known]
@@ -308,7 +378,9 @@ class Punctuating(Feeding):
         if not self._promises_something():
             return set()
         held, open_only = held_by(self.catalog)
-        forgets = set(self._predicates(self.over.closed))
+        forgets, promises = set(self._predicates(self.over)), self._promises(self.over)
+        # Counts from which rows were taken off count open rows only.
+        forgets |= {s.group.name for s in before.strata.values() if promises.left_behind(s)}
         lacking = (read_whole(program, before, name) & forgets) - set(held)
         for n in lacking:
             purged = open_only.intersection(program.maps[n].reads, self.over.closed)

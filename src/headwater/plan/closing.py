@@ -523,7 +523,7 @@ class Closing:
         return self._ties_known[known]
 
     def answered(self, s: Stratum, by_row: bool = False) -> Ties:
-        """What ties the key of a stratum's group to the rows that it is answered with; or those of its bag in order."""
+        """What ties the key of a stratum's group to the rows that it is answered with; or its bag in order and its windows."""
         known = s.name, BY_ROW if by_row else EMITTED
         if known not in self._ties_known:
             self._ties_known[known] = self._answered(s, by_row)
@@ -547,6 +547,7 @@ class Closing:
                 graph.equal(names[column], name)
             if by_row:
                 columns += [(c, names[c]) for c in bag.columns if c not in s.group.columns]
+                columns += [(name, name) for name, _ in s.ranked.windows]
         ends = {name: shown(name) for name, _ in s.row}
         return _between(graph, columns, ends, [(name, cell.type) for name, cell in s.row])
 

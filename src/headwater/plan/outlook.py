@@ -62,7 +62,7 @@ def promised(closing: Closing, sources: Sources) -> Promises[frozenset[Scheme]]:
     for name, d in sources.items():
         found = algebra.everything if d.static else d.schemes(name)
         known[name] = Promise(found, algebra.everything if d.append_only else found, found)
-    return Promises(closing, algebra, known.get)
+    return Promises(closing, algebra, known.get, None)
 
 
 @dataclass
@@ -91,7 +91,7 @@ class Outlook:
     def _state(self, m: Map) -> State:
         if not m.columns or self._never_changes(m):
             return "fixed"
-        if self.bounds.dead(m):
+        if self._dead(m):
             return "bounded"
         source = self.bounds.held.get(m.name)
         if source is not None and source not in self.bounds.open_only:
@@ -99,6 +99,13 @@ class Outlook:
         if self.ends(m) is not None:
             return "ends"
         return "front" if self.bounds.behind(m) else "unbounded"
+
+    def _dead(self, m: Map) -> frozenset[Scheme]:
+        """What is dead of a map, or taken off it."""
+        dead, counted = self.bounds.dead(m), self.bounds.counts_open(m)
+        if counted is None:
+            return dead
+        return self.promises.algebra.join(dead, self.promises.left_behind(counted))
 
     def _never_changes(self, m: Map) -> bool:
         if m.name in self.closing.program.kept:
@@ -119,7 +126,7 @@ class Outlook:
     def leaves(self, m: Map, but_source: bool = False) -> Needs | None:
         """When the entries of a map leave; None if they do not. Without the source that keeps them, if that is asked."""
         if not but_source:
-            return needs(self.bounds.dead(m))
+            return needs(self._dead(m))
         others = [r.dead for r in self.bounds.readers(m) if not isinstance(r.what, str)]
         algebra = self.promises.algebra
         dead: frozenset[Scheme] = reduce(algebra.meet, others, algebra.everything)

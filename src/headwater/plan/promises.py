@@ -11,6 +11,9 @@ is (`closing.Ties.pulled`):
 A stratum's rows are closed with their group. Where its rows are keys, and conditions say which counts are there and which
 are not (DISTINCT, EXISTS, EXCEPT), a row is lasting already when what is there lasts and what is not there has ended.
 
+Some of what is over is told by entries alone, such as which sessions are (`sessions.py`): it is *found* when something is
+closed, and given here.
+
 The same is asked of *schemes*, the columns by which sources will be closed in time: `Schemes` and `Told` are two
 algebras of one computation.
 """
@@ -54,6 +57,7 @@ from headwater.plan.program import (
     Stratum,
     View,
 )
+from headwater.plan.sessions import before_starts, sessions_of
 from headwater.plan.trees import Tree
 
 P = TypeVar("P")
@@ -232,13 +236,18 @@ class Promise(Generic[P]):
 
 
 class Promises(Generic[P]):
-    """The promises of a program, from those of its sources; each is computed when it is asked for, and once."""
+    """The promises of a program, from those of its sources; each is computed when it is asked for, and once.
+
+    `found` is what entries say is over, by the name of a stratum; None if it is asked what will be over in time, which all
+    of it will. More may be found before it is asked for.
+    """
 
     def __init__(
         self,
         closing: Closing,
         algebra: Algebra[P],
         sources: Callable[[str], Promise[P] | None],
+        found: Mapping[str, P] | None,
     ):
         self.closing, self.program, self.algebra, self.sources = (
             closing,
@@ -246,6 +255,7 @@ class Promises(Generic[P]):
             algebra,
             sources,
         )
+        self.found = found
         self._relations: dict[str, Promise[P]] = {}
         self._closed: dict[str, P] = {}
         self._columns: dict[tuple[str, int], tuple[P, P]] = {}
@@ -276,6 +286,9 @@ class Promises(Generic[P]):
         if looks_back(s):
             rows = a.pulled(self.closing.answered(s, by_row=True), self.rows(s))
             made = [a.join(p, rows) for p in made]
+        if sessions_of(s) is not None:
+            starts = a.pulled(self.closing.answered(s, by_row=True), self.starts(s))
+            made = [a.join(p, starts) for p in made]
         return Promise(*made)
 
     # --- maps --------------------------------------------------------------------------------------------------------
@@ -376,6 +389,23 @@ class Promises(Generic[P]):
         closed = self.algebra.only(self.closed(s.ranked.map), columns)
         nullable = first not in self.closing.never_null.of(s.ranked.map)
         return self.algebra.from_the_start(closed, first, nullable)
+
+    def starts(self, s: Stratum) -> P:
+        """The starts of sessions that are over, in terms of the key of the groups and of the start."""
+        sessions = sessions_of(s)
+        assert sessions is not None
+        if self.found is not None:
+            return self.found.get(s.name, self.algebra.none)
+        names = {**{c: c for c in s.group.columns}, sessions.time: sessions.start}
+        return self.algebra.renamed(self.rows(s), names)
+
+    def left_behind(self, s: Stratum) -> P:
+        """The rows of sessions that are over which nobody reads on the way from an open one, in terms of the bag's columns."""
+        sessions = sessions_of(s)
+        if sessions is None:
+            return self.algebra.none
+        first = self.algebra.from_the_start(self.starts(s), sessions.start, nullable=False)
+        return self.algebra.pulled(before_starts(s, sessions), first)
 
     def over(self, view: View) -> P:
         """The rows of a view at which nothing changes any more, in terms of the key of the map that it is read from."""
