@@ -429,7 +429,8 @@ def _greatest(table: pa.Table, scheme: Scheme) -> list[tuple[Any, Any]]:
     (name,) = scheme.columns
     values = column(table, name)
     if pa.types.is_floating(values.type):
-        values = pc.if_else(pc.is_nan(values), None, values)  # what is no number holds nobody up
+        # What is no number, or infinite, says nothing of how far a source is: one such row would close all others.
+        values = pc.if_else(pc.is_finite(values), values, None)
     if scheme.by is None:
         return [(None, _value(pc.max(values).as_py()))]
     found = (

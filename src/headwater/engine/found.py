@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from headwater.calculus.patterns import Punctuation, Punctuations, Range, combine
+from headwater.calculus.patterns import Pattern, Punctuation, Punctuations, Range, combine
 from headwater.engine.closing import Region, newly
 from headwater.engine.dead import Promised
 from headwater.engine.here.statements import changes_of, hashed
@@ -56,7 +56,7 @@ def _between(p: Punctuation, sessions: Sessions, held: list[datetime]) -> Iterat
     """The starts up to which rows are closed, but for those of open sessions."""
     others = {n: q for n, q in p.columns if n != sessions.time}
     ends: list[Any] = [None, *held[: HELD + 1]]
-    ranges = [Range(a, b, False, False) for a, b in pairwise(ends)]
+    ranges: list[Pattern] = [Range(a, b, False, False) for a, b in pairwise(ends)]
     if len(held) <= HELD:
         rest = p.at(sessions.time)
         ranges.append(rest if not held else combine(Range(ends[-1], None, False, False), rest))
