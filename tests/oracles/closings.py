@@ -174,7 +174,7 @@ def sessions_story(seed: int, steps: int = 8, views: int = 3) -> Story:
     only = {n for n in MOMENTS if rng.random() < 0.3}
     made = Story(closes, only, named, sources=MOMENTS, pool=SESSIONS)
 
-    def row(name: str, low: int) -> tuple[Any, ...]:
+    def row(name: str, low: int, _: Rows) -> tuple[Any, ...]:
         ts = moment(low + rng.choice([-2, 0, 1, 2, 3, 4, 6, 8]))
         return (rng.randint(0, 2), ts, rng.randint(0, 2))[: 3 if name == "m" else 2]
 
@@ -193,6 +193,58 @@ def sessions_story(seed: int, steps: int = 8, views: int = 3) -> Story:
     return made
 
 
+# --- keys that are closed through entries ------------------------------------------------------------------------------
+
+ORDERS = {"o": "id INT, g INT, t INT, e INT", "p": "id INT, t INT, c INT"}
+THROUGH = [
+    "SELECT o.id, count(*) AS n FROM o JOIN p ON o.id = p.id AND p.t <= o.e GROUP BY o.id",
+    "SELECT o.id, o.g, max(p.c) AS top FROM o JOIN p ON o.id = p.id AND p.t BETWEEN o.t AND o.e GROUP BY o.id, o.g",
+    "SELECT x.g, avg(x.top) AS mean FROM (SELECT o.id, o.g, max(p.c) AS top FROM o JOIN p ON o.id = p.id AND p.t BETWEEN o.t AND o.e "
+    "GROUP BY o.id, o.g) x GROUP BY x.g",
+    "SELECT x.id, x.c FROM (SELECT o.id, p.c, row_number() OVER (PARTITION BY o.id ORDER BY p.c DESC, p.t) AS n "
+    "FROM o JOIN p ON o.id = p.id AND p.t >= o.t AND p.t <= o.e) x WHERE x.n = 1",
+    "SELECT DISTINCT o.id FROM o JOIN p ON o.id = p.id AND p.t < o.e",
+    "SELECT p.id, count(DISTINCT p.c) AS n FROM p JOIN o ON o.id = p.id AND p.t <= o.e + 1 WHERE o.g > 0 GROUP BY p.id",
+    "SELECT o.id, count(p.c) AS n FROM o LEFT JOIN p ON o.id = p.id AND p.t <= o.e GROUP BY o.id",
+    "SELECT a.id, count(*) AS n FROM o a JOIN p ON a.id = p.id AND p.t <= a.e JOIN o b ON b.id = p.c AND p.t <= b.e GROUP BY a.id",
+    "SELECT o.id, count(*) AS n FROM o JOIN p ON o.id = p.id AND p.t <= o.e JOIN p r ON o.id = r.id AND r.t <= o.e GROUP BY o.id",
+    "SELECT o.id + 1 AS w, count(*) AS n FROM o JOIN p ON o.id = p.id AND p.t <= o.e GROUP BY o.id + 1",
+    "SELECT o.id, o.t, sum(p.c) AS x FROM o JOIN p ON o.id = p.id GROUP BY o.id, o.t",
+]
+
+
+def through_story(seed: int, steps: int = 8, views: int = 3) -> Story:
+    """A random story of orders that are known by a number, each until some time, in which no row comes late."""
+    rng = random.Random(seed)
+    closes = {n: rng.choice(["t", "t", "t", ["t", "id"]]) for n in ORDERS}
+    chosen = [THROUGH[seed % len(THROUGH)], *rng.sample(THROUGH, views - 1)]
+    named = {f"v{i}": q for i, q in enumerate(chosen)}
+    only = {n for n in ORDERS if rng.random() < 0.3}
+    made = Story(closes, only, named, sources=ORDERS, pool=THROUGH, keys={"o": "id"})
+    numbers = list(range(40))
+    rng.shuffle(numbers)
+
+    def row(name: str, low: int, there: Rows) -> tuple[Any, ...] | None:
+        t = low + rng.choice([-1, 0, 0, 1, 2, 3])
+        number = rng.choice(numbers[: 4 + low])
+        if name == "p":
+            return (number, t, rng.randint(0, 3))
+        if any(x[0] == number for x in there):
+            return None
+        return (number, rng.randint(0, 2), t, t + rng.randint(0, 3))
+
+    def point(name: str, low: int) -> Punctuation:
+        if isinstance(closes[name], list) and rng.random() < 0.2:
+            return hw.closed(id=rng.choice(numbers))
+        return hw.closed(t=rng.choice([hw.below(low), hw.upto(low), hw.below(low + 2), low]))
+
+    _tell(made, rng, steps, row, point)
+    return made
+
+
+Rows = list[tuple[Any, ...]]
+
+
 def _tell(made: Story, rng: random.Random, steps: int, row: Any, point: Any) -> None:
     """Adds steps to a story: rows that are in time, deletions of open rows, punctuations."""
     there: dict[str, list[tuple[Any, ...]]] = {n: [] for n in made.sources}
@@ -208,15 +260,18 @@ def _tell(made: Story, rng: random.Random, steps: int, row: Any, point: Any) -> 
         for name in made.sources:
             if rng.random() < 0.2:
                 continue
-            rows = [x for _ in range(rng.randint(0, 5)) if (x := row(name, low)) is not None]
-            rows = [x for x in rows if not late(name, x)]
-            gone: list[tuple[Any, ...]] = []
+            gone: Rows = []
             if name not in made.append_only:
                 open_ = [x for x in there[name] if not late(name, x)]
                 gone = rng.sample(open_, min(len(open_), rng.randint(0, 2)))
             for x in gone:
                 there[name].remove(x)
-            there[name] += rows
+            rows: Rows = []
+            for _ in range(rng.randint(0, 5)):
+                x = row(name, low, there[name])
+                if x is not None and not late(name, x):
+                    rows.append(x)
+                    there[name].append(x)
             if rows or gone:
                 change[name] = hw.Delta(inserts=rows, deletes=gone)
         points: dict[str, Punctuation] = {}

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 import headwater as hw
-from closings import Story, sessions_story, story
+from closings import Story, sessions_story, story, through_story
 from headwater.engine.membership import matching
 from headwater.state.arrangement import Arrangement
 from headwater.state.run import RunRef, Writer
@@ -160,9 +160,14 @@ def test_sessions_purged_are_not_purged(tmp_path: Path, seed: int) -> None:
     play(tmp_path, seed, sessions_story, in_part=seed % 2 == 1, steps=6, views=2)
 
 
+@pytest.mark.parametrize("seed", range(11))
+def test_keys_purged_through_entries_are_not_purged(tmp_path: Path, seed: int) -> None:
+    play(tmp_path, seed, through_story, in_part=seed % 2 == 1, steps=6, views=2)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("in_part", [False, True])
-@pytest.mark.parametrize("of", [story, sessions_story])
+@pytest.mark.parametrize("of", [story, sessions_story, through_story])
 @pytest.mark.parametrize("seed", range(1000, 1100))
 def test_long_stories(tmp_path: Path, seed: int, of: Callable[..., Story], in_part: bool) -> None:
     play(tmp_path, seed, of, in_part)

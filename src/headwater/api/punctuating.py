@@ -25,6 +25,7 @@ from headwater.api.over import (
     TOLD,
     Over,
     closed_of,
+    declared_of,
     held_by,
     others,
     promises_of,
@@ -37,7 +38,7 @@ from headwater.calculus.terms import relations
 from headwater.engine.change import Change
 from headwater.engine.closing import Region, region, told_now
 from headwater.engine.dead import Fronted, Promised
-from headwater.engine.found import count_off, starts_over
+from headwater.engine.found import came_spent, count_off, keys_over, starts_over
 from headwater.engine.here.answers import consolidated
 from headwater.engine.late import ASIDE, Divided, broken, divided, set_aside, values_of
 from headwater.engine.ledgers import LEDGER, scan_ledger, write_down
@@ -48,12 +49,17 @@ from headwater.errors import BadChange, LateRows, Purged
 from headwater.language.closes import Scheme, members_of, passed, plain
 from headwater.plan.bounds import Bounds, Readers, read_whole
 from headwater.plan.closing import Closing
-from headwater.plan.program import WEIGHT, Program, Stratum, View
+from headwater.plan.outlook import closed_through
+from headwater.plan.program import WEIGHT, Map, Program, Stratum, View
 from headwater.plan.promises import Promises
 from headwater.plan.sessions import sessions_of
+from headwater.plan.through import Through
 from headwater.state.purging import Dead
 from headwater.state.run import column
 from headwater.state.store import Commit as StoreCommit
+
+MOST = 10_000
+"""Values that what is found of one map may say, as a fact of each version; beyond that no more is."""
 
 
 @dataclass(frozen=True)
@@ -66,13 +72,23 @@ class Known:
     promises: Promises[Punctuations]
 
 
+@dataclass(frozen=True)
+class Tied:
+    """What is known of a program once: the ties of its statements, who reads its maps, and which are closed through entries."""
+
+    sources: Mapping[str, SourceDef]
+    closing: Closing
+    readers: Readers
+    through: Mapping[str, Through]
+
+
 class Punctuating(Feeding):
     """The part of a database that knows what is over."""
 
     _promises_known: list[Known]
     _regions: dict[str, tuple[Promises[Punctuations], Region]]
-    _tied_known: tuple[Closing, Readers] | None = None
-    _dead_known: tuple[Program, Mapping[str, Punctuations], Mapping[str, Dead]] | None = None
+    _tied_known: Tied | None = None
+    _dead_known: tuple[Program, tuple[Any, Any], Mapping[str, Dead]] | None = None
 
     def _is_over(self, over: Over) -> None:
         """What a commit left over is what is over at the version that the handle is at now; what is dead then may go."""
@@ -98,32 +114,37 @@ class Punctuating(Feeding):
     def _knows(
         self, closed: Mapping[str, Punctuations], found: Mapping[str, Punctuations]
     ) -> Promises[Punctuations]:
-        promises = promises_of(self._tied()[0], self.catalog, closed, found)
+        tied = self._tied()
+        promises = promises_of(tied.closing, self.catalog, closed, found, tied.through)
         made = Known(self.program, closed, found, promises)
         self._promises_known = [*self._promises_known[-1:], made]
         return promises
 
-    def _tied(self) -> tuple[Closing, Readers]:
-        """The ties of the program, and who reads its maps, which are found once."""
-        if self._tied_known is None or self._tied_known[0].program is not self.program:
-            self._tied_known = Closing(self.program, self.session.zone), Readers(self.program)
-        return self._tied_known
+    def _tied(self) -> Tied:
+        """What is known of the program, found once."""
+        known, sources = self._tied_known, self.catalog.sources
+        if known is None or known.closing.program is not self.program or known.sources != sources:
+            closing = Closing(self.program, self.session.zone)
+            through = closed_through(closing, declared_of(self.catalog))
+            known = self._tied_known = Tied(sources, closing, Readers(self.program), through)
+        return known
 
     def _bounds(self, over: Over) -> Bounds[Punctuations]:
         """What of maps nobody will read again when something is over."""
         return self._with(self._promises(over))
 
     def _with(self, promises: Promises[Punctuations]) -> Bounds[Punctuations]:
-        return Bounds(promises, *held_by(self.catalog), self._tied()[1])
+        return Bounds(promises, *held_by(self.catalog), self._tied().readers)
 
     def _tell_dead(self) -> None:
         """Tells the store what nobody will read again, if that is more than it knows; entries go when it rewrites runs."""
         writer, over, known = self._writer, self.over, self._dead_known
         if writer is None or not self._promises_something():
             return
-        if known is None or known[0] is not self.program or known[1] != over.closed:
+        told = over.closed, over.found
+        if known is None or known[0] is not self.program or known[1] != told:
             made = self._predicates(over)
-            known = self._dead_known = self.program, over.closed, made
+            known = self._dead_known = self.program, told, made
         if writer.dead is not known[2]:
             writer.dead = known[2]
 
@@ -209,11 +230,13 @@ class Punctuating(Feeding):
                 commit.set(f"{CLOSED}{name}", {"set": after.to_data(), "version": commit.version})
         was = now = self._promises(over)
         found = over.found
-        if closed != over.closed:
+        came = any(came_spent(t, working, was.spent(t)) for t in was.through.values())
+        if came or closed != over.closed:
             found = dict(over.found)
             now = self._knows(closed, found)
-            strata = self.program.strata.values()
-            self._find(commit, working, was, self._with(now), found, strata)
+            bounds, strata = self._with(now), self.program.strata.values()
+            self._find(commit, working, was, bounds, found, [*self.program.maps.values(), *strata])
+            self._count_off(working, was, bounds, strata)
         told, counts = self._told(commit, working, was, now)
         _create(commit, working)
         return Over(closed, since, marks, told, over.begins, found), counts
@@ -225,27 +248,42 @@ class Punctuating(Feeding):
         was: Promises[Punctuations] | None,
         now: Bounds[Punctuations],
         found: dict[str, Punctuations],
-        strata: Iterable[Stratum],
+        of: Iterable[Stratum | Map],
     ) -> None:
-        """Adds what entries of strata say is over to what was `found`; all entries are looked at if there are no promises before.
+        """Adds what entries of strata and maps say is over to what was `found`; all of it if there were no promises before.
 
         What stands upon others is asked after them: promises are computed from what was found so far.
         """
-        for s in sorted(strata, key=lambda s: s.level):
-            if s.ranked is None or sessions_of(s) is None:
-                continue
-            closed, bag = now.promises.rows(s), s.ranked.map
-            if was is not None and closed == was.rows(s):
-                continue
-            dead = Punctuations.NONE if was is None else was.left_behind(s)
-            before = found.get(s.name, Punctuations.NONE)
-            after = starts_over(s, working.now(bag.name), closed, before, dead)
-            if after != before:
-                found[s.name] = after
-                commit.set(f"{FOUND}{s.name}", after.to_data())
-            gone = now.promises.left_behind(s)
-            if gone != dead and now.counts_open(s.group) == s:
-                count_off(working, s.group, bag, Region(dead, gone, grows=False))
+        none, promises = Punctuations.NONE, now.promises
+        for x in sorted(of, key=lambda x: (x.level, isinstance(x, Stratum))):
+            before = after = found.get(x.name, none)
+            if isinstance(x, Map) and x.name in promises.through:
+                t = promises.through[x.name]
+                moved = Region(none if was is None else was.spent(t), promises.spent(t), False)
+                after = before | keys_over(t, x, working, moved)
+            elif isinstance(x, Stratum) and x.ranked is not None and sessions_of(x) is not None:
+                moved = Region(none if was is None else was.rows(x), promises.rows(x), False)
+                if moved.before != moved.after:
+                    dead = none if was is None else was.left_behind(x)
+                    at = working.now(x.ranked.map.name)
+                    after = starts_over(x, at, moved, before, dead)
+            if after != before and after.size <= MOST:
+                found[x.name] = after
+                commit.set(f"{FOUND}{x.name}", after.to_data())
+
+    def _count_off(
+        self,
+        working: Working,
+        was: Promises[Punctuations] | None,
+        now: Bounds[Punctuations],
+        of: Iterable[Stratum],
+    ) -> None:
+        """Takes rows of sessions that are over off the counts that are looked at for open rows only."""
+        for s in of:
+            before = Punctuations.NONE if was is None else was.left_behind(s)
+            after = now.promises.left_behind(s)
+            if s.ranked is not None and after != before and now.counts_open(s.group) == s:
+                count_off(working, s.group, s.ranked.map, Region(before, after, False))
 
     def _told(
         self,
@@ -316,8 +354,10 @@ class Punctuating(Feeding):
             for s in program.strata.values()
             if s.name not in self.program.strata or any(m.name in new for m in s.bags)
         ]
+        maps = [m for n, m in program.maps.items() if n not in self.program.maps]
         bounds = Bounds(promises, *held_by(catalog))
-        self._find(commit, working, None, bounds, found, strata)
+        self._find(commit, working, None, bounds, found, [*maps, *strata])
+        self._count_off(working, None, bounds, strata)
         for view in views:
             never = self._begins(commit, view, becomes)
             moved = region(promises, promises, view, Punctuations.NONE, never)

@@ -1,7 +1,8 @@
-"""What entries say is over, where promises of columns alone do not: which sessions are (`plan/sessions`).
+"""What entries say is over, where promises of columns alone do not: sessions, and keys through entries.
 
-It is looked for when more of the rows is closed than before, in runs that can have such rows and are not dead, and what is
-found is a fact of the version. It only grows: rows that are closed do not change.
+Which sessions are over their rows say (`plan/sessions`); which keys are, the entries that they would be reached through
+(`plan/through`). It is looked for when more of these is closed than before, in runs that can have such entries and are not
+dead, and what is found is a fact of the version. It only grows: what is closed does not change.
 """
 
 from __future__ import annotations
@@ -15,14 +16,17 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.calculus.patterns import Pattern, Punctuation, Punctuations, Range, combine
-from headwater.engine.closing import Region, newly
-from headwater.engine.dead import Promised
+from headwater.calculus.types import Base
+from headwater.engine.closing import Region, newly, within
+from headwater.engine.dead import Promised, value
+from headwater.engine.here.answers import different
 from headwater.engine.here.statements import changes_of, hashed
 from headwater.engine.membership import matching
 from headwater.engine.rings import spec_of
 from headwater.engine.working import Working
 from headwater.plan.program import Map, Stratum
 from headwater.plan.sessions import Sessions, sessions_of
+from headwater.plan.through import Through
 from headwater.state.arrangement import Arrangement, total
 from headwater.state.keys import Ints, all_parts, boundaries
 from headwater.state.purging import zones_of
@@ -33,16 +37,25 @@ HELD = 16
 EPOCH = datetime(1970, 1, 1)
 
 
+# --- sessions ----------------------------------------------------------------------------------------------------------
+
+
 def starts_over(
-    s: Stratum, at: Arrangement, closed: Punctuations, before: Punctuations, dead: Punctuations
+    s: Stratum, at: Arrangement, moved: Region, before: Punctuations, dead: Punctuations
 ) -> Punctuations:
-    """The starts of sessions that are over, by the rows of a bag: of those that are `closed`, and not `dead` already."""
+    """The starts of sessions that are over by the rows of a bag that are closed: `before`, and what more of them says.
+
+    Rows that are `dead` are not looked at again.
+    """
+    closed = moved.after
     sessions = sessions_of(s)
     assert sessions is not None
     found = _open_starts(s, sessions, _entries(at, closed, dead), closed)
     members = list[Punctuation]()
     try:
         for p in closed:
+            if p in moved.before.members:
+                continue
             mine = matching(Punctuations([p]), found, {sessions.time: sessions.start})
             held = sorted({_time(v) for v in _micros(found, sessions.start)[mine]})
             members += _between(p, sessions, held)
@@ -115,6 +128,44 @@ def _shifted(table: pa.Table, name: str, by: int) -> pa.Table:
 
 def _time(micros: int) -> datetime:
     return EPOCH + timedelta(microseconds=int(micros))
+
+
+# --- keys --------------------------------------------------------------------------------------------------------------
+
+
+def came_spent(t: Through, working: Working, spent: Punctuations) -> bool:
+    """Whether an increment brought entries that are out of use from the start, as of an auction that has expired."""
+    return any(True for _ in within(working.new(t.into.name), Region(spent, spent, True)))
+
+
+def keys_over(t: Through, m: Map, working: Working, moved: Region) -> Punctuations:
+    """The keys of a map that are closed now through entries that were not spent before, or not there."""
+    names, types = [c for _, c in t.columns], dict(m.key)
+    known = {n: b for n in names if isinstance(b := types[n], Base)}
+    if len(known) < len(names):
+        return Punctuations.NONE  # what is no scalar has no patterns
+    at = working.now(t.into.name)
+    found = [*newly(at, moved), *within(working.new(t.into.name), moved)]
+    if not found:
+        return Punctuations.NONE
+    there = at.lookup(different(t.into, found), whole_key=True)
+    there = there.filter(pa.array(np.asarray(column(there, at.spec.count)) > 0))
+    columns = [column(there, c) for c, _ in t.columns]
+    if len(columns) == 1 and pa.types.is_integer(columns[0].type):
+        return Punctuations(_stretches(names[0], np.unique(np.asarray(columns[0]))), known)
+    rows = zip(*([value(v) for v in c] for c in columns), strict=True)
+    return Punctuations((Punctuation.of(dict(zip(names, r, strict=True))) for r in rows), known)
+
+
+def _stretches(name: str, values: Ints) -> Iterator[Punctuation]:
+    """Whole numbers, those that follow one another as one range."""
+    ends = np.flatnonzero(np.diff(values) != 1)
+    firsts, lasts = np.append(0, ends + 1), np.append(ends, len(values) - 1)
+    for a, b in zip(values[firsts], values[lasts], strict=True) if len(values) else ():
+        yield Punctuation.of({name: Range(int(a), int(b), True, True)})
+
+
+# --- counts ------------------------------------------------------------------------------------------------------------
 
 
 def count_off(working: Working, group: Map, bag: Map, moved: Region) -> None:

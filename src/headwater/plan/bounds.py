@@ -8,6 +8,7 @@ group is answered from it, and no row that is shown is read from it:
               the rows far enough before those that are open
             ∩ the rows that are final, and so in the ledger      over the views whose rows M holds
             ∩ what is closed of a source that keeps open rows    where M holds the rows of one
+            ∩ what lasts of M                                    where keys of others are closed through it (`through`)
 
 Who changes M has no part in it: the left side of a join goes by the promises of the right one.
 
@@ -97,7 +98,10 @@ class Bounds(Generic[P]):
         a, promises = self.promises.algebra, self.promises
         for s, place in self.statements.get(m.name, ()):
             ties = promises.closing.read(s, place)
-            yield Reader(s, a.pulled(ties, promises.relation(s.drives).closed))
+            dead = a.pulled(ties, promises.relation(s.drives).closed)
+            if promises.waits(s, place):
+                dead = a.meet(dead, promises.count(m, 0)[1])
+            yield Reader(s, dead)
         for stratum in self.strata.get(m.name, ()):
             groups = promises.groups(stratum).closed
             if stratum.ranked is not None and m == stratum.ranked.map:

@@ -18,6 +18,7 @@ from headwater.plan.bounds import Bounds, Reader, Readers
 from headwater.plan.closing import Closing
 from headwater.plan.program import Map, Stratum, View
 from headwater.plan.promises import Column, Promise, Promises, Scheme, Schemes, least
+from headwater.plan.through import Keys, Through, through
 
 ONE_BY_ONE = ("string", "binary", "boolean")
 """Types whose values are closed one by one; others are taken to be closed in their order."""
@@ -42,6 +43,8 @@ class Declared:
     """Whether all its rows must be kept, whatever is closed."""
     said: str = ""
     """What of this is shown of it."""
+    key: tuple[str, ...] = ()
+    """The columns that are unique among all rows that ever came."""
 
     def schemes(self, name: str) -> frozenset[Scheme]:
         """Its schemes, whose columns say where they come from."""
@@ -62,7 +65,20 @@ def promised(closing: Closing, sources: Sources) -> Promises[frozenset[Scheme]]:
     for name, d in sources.items():
         found = algebra.everything if d.static else d.schemes(name)
         known[name] = Promise(found, algebra.everything if d.append_only else found, found)
-    return Promises(closing, algebra, known.get, None)
+    keys = {n: d.key for n, d in sources.items() if d.key and d.retain is True}
+    return Promises(closing, algebra, known.get, None, closing.remember(keys, through_entries))
+
+
+def through_entries(closing: Closing, keys: Keys) -> dict[str, Through]:
+    """The maps some of whose keys may be closed through entries."""
+    found = {n: through(closing, m, keys) for n, m in closing.program.maps.items()} if keys else {}
+    return {n: t for n, t in found.items() if t is not None}
+
+
+def closed_through(closing: Closing, sources: Sources) -> dict[str, Through]:
+    """The maps whose keys will be closed through entries, by what is declared of sources."""
+    promises, maps = promised(closing, sources), closing.program.maps
+    return {n: t for n, t in promises.through.items() if promises.closed_through(maps[n])}
 
 
 @dataclass
