@@ -20,7 +20,6 @@ from headwater.errors import StreamError
 from headwater.streams.schema import Event
 from headwater.streams.schema import _row_class as row_class
 
-
 _written = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 """What writes JSON, made once."""
 
