@@ -275,15 +275,13 @@ def test_every_puts_marks_before_rows(times: list[int], interval: int) -> None:
     assert checked_run(query, events) == stream(query, expected)
 
 
-some_patterns = some.sampled_from(
-    [
-        st.when("d > 1"),
-        ~st.when("d > 1") + st.when("d > 1") + st.when("d > 1"),
-        st.when("d = 0") + st.when("d > 1").many() + st.when("d = 0"),
-        st.when(header="day").times(3),
-        (st.when("d = 1") | st.when("d = 2")).times(2),
-    ]
-)
+PATTERNS = [
+    st.when("d > 1"),
+    ~st.when("d > 1") + st.when("d > 1") + st.when("d > 1"),
+    st.when("d = 0") + st.when("d > 1").many() + st.when("d = 0"),
+    st.when(header="day").times(3),
+    (st.when("d = 1") | st.when("d = 2")).times(2),
+]
 
 
 def direct(pattern: Any, days: list[int]) -> list[int | None]:
@@ -306,8 +304,9 @@ def direct(pattern: Any, days: list[int]) -> list[int | None]:
     return found
 
 
+@pytest.mark.parametrize("pattern", PATTERNS, ids=str)
 @few
-@given(some_patterns, frames())
+@given(given_frames=frames())
 def test_mark(pattern: Any, given_frames: Any) -> None:
     days, last = given_frames
     events = events_of(given_frames)
@@ -324,8 +323,9 @@ def test_mark(pattern: Any, given_frames: Any) -> None:
     assert checked_run(query, events) == stream(query, [*beside, *cases(last)])
 
 
+@pytest.mark.parametrize("pattern", PATTERNS, ids=str)
 @few
-@given(some_patterns, frames())
+@given(given_frames=frames())
 def test_join_and_union(pattern: Any, given_frames: Any) -> None:
     days, _ = given_frames
     events = events_of(given_frames)
@@ -427,6 +427,17 @@ def test_a_local_maximum_is_told_with_the_next_frame() -> None:
         [], ["cases(0, 1)"], [], ["day(1, False)", "cases(0, 2)"], [], ["day(5, True)", "cases(0, 3)"],
     ]  # fmt: skip
     assert [str(e) for e in stepper.end(state)[1]] == ["day(2, False)"]
+
+
+def test_rows_that_stay_are_told_at_once() -> None:
+    for schema in (DAYS, KEYED):
+        stepper = (
+            st.aggregate("SELECT count(*) AS n FROM cases", keep="all")
+            .on(schema, HEADERS, SQL)
+            .stepper()
+        )
+        _, told = stepper.step(stepper.start(None), Event("cases", (0, 1)))
+        assert list(told) == [Event("cases", (0, 1))]
 
 
 def extremes(values: list[int], around: int) -> list[str | None]:
