@@ -14,7 +14,6 @@ from headwater.calculus.types import BIGINT, TIMESTAMP
 from headwater.folds.sql import Sql
 from headwater.streams.pipeline import on
 from headwater.streams.schema import Event, Header, headers_of, parse
-from headwater.streams.stream import parse as parsed
 from stream_stories import Story, at, minute, ready_by_definition
 
 SOURCES = {
@@ -66,10 +65,28 @@ STORIES: dict[str, tuple[str, Any, dict[str, str]]] = {
         {},
     ),
     "highest": ("hour[bag a]", st.highest("x"), BY_HOUR),
-    "aggregate": ("hour[bag a, b]", st.lift("bag a, b", st.relational("SELECT a.k AS k, count(*) AS n FROM a, b WHERE a.k = b.k GROUP BY a.k", gives="pairs")), BY_HOUR),
+    "aggregate": (
+        "hour[bag a, b]",
+        st.lift(
+            "bag a, b",
+            st.relational(
+                "SELECT a.k AS k, count(*) AS n FROM a, b WHERE a.k = b.k GROUP BY a.k",
+                gives="pairs",
+            ),
+        ),
+        BY_HOUR,
+    ),
     "by key alone": ("k{seq a}", st.partitioned(FOLD), {}),
-    "pattern": ("k{seq a}", st.lift("seq a", st.mark(st.when("x > 3") + st.when("x < 3"), "fell")), {}),
-    "every and highest": ("seq a", st.every("1 hour", "tick") >> st.window("tick") >> st.highest("x"), {}),
+    "pattern": (
+        "k{seq a}",
+        st.lift("seq a", st.mark(st.when("x > 3") + st.when("x < 3"), "fell")),
+        {},
+    ),
+    "every and highest": (
+        "seq a",
+        st.every("1 hour", "tick") >> st.window("tick") >> st.highest("x"),
+        {},
+    ),
     "marks and marks": ("m[hour[bag a]]", st.filter("x <> 1", "a"), BY_HOUR),
 }
 
@@ -83,7 +100,11 @@ def meant(query: Any, story: Story, clocks: Any, over: bool) -> Any:
     for clock in clocks:
         upto = min(c.upto for c in used.values())
         upto = max([upto, *times]) if not over else (max(times) // 60 + 1) * 60 if times else 0
-        events += [Event(clock, query.headers[clock].row(at(60 * h))) for h in range(min(times) // 60 + 1 if times else 1, upto // 60 + 1) if times]
+        events += [
+            Event(clock, query.headers[clock].row(at(60 * h)))
+            for h in range(min(times) // 60 + 1 if times else 1, upto // 60 + 1)
+            if times
+        ]
     ready = ready_by_definition(schema, query.headers, list(clocks), events, used)
     return query.run(ready) if over else query.so_far(ready)
 

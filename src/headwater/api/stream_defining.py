@@ -19,7 +19,8 @@ from headwater.api.flowing import Flowing
 from headwater.api.stream_defs import ARRIVAL, STREAM, StreamDef, relations_of
 from headwater.api.streaming import WAITS
 from headwater.api.streams import StreamHandle
-from headwater.calculus.types import Base, RecordType
+from headwater.calculus.types import BIGINT, Base, RecordType
+from headwater.engine.change import schema_of
 from headwater.engine.ledgers import scan_ledger
 from headwater.engine.working import Working
 from headwater.errors import InUse, NameTaken, NotRetained, Purged, StreamChanged, StreamError
@@ -139,9 +140,7 @@ class Streams(Flowing):
             ties,
             dict(closes),
             inputs,
-            {},
-            0,
-            optimise,
+            optimise=optimise,
         )
 
     def _order(
@@ -182,10 +181,9 @@ class Streams(Flowing):
                 f"the order columns of `{name}` have different types: {told}",
                 hint="give them one type, in a view if need be",
             )
-        first = next(iter(out.values()), None)
+        first = next(iter(out.values()), "")
         for clock in marks:
-            given = order if isinstance(order, str) else order.get(clock, first)
-            out[clock] = given if not isinstance(order, str) else (first or given)
+            out[clock] = first if isinstance(order, str) else order.get(clock, first)
         return out
 
     def _header(self, name: str) -> Header:
@@ -238,8 +236,6 @@ class Streams(Flowing):
         ]
         zone = self.session.zone
         clocks = {h: clock_of(h, i, types[0], zone) for h, i in made.marks.items()}
-        from headwater.calculus.types import BIGINT
-
         return Fold(
             made.name,
             query.input,
@@ -250,6 +246,8 @@ class Streams(Flowing):
             clocks,
             made.ties,
             zone,
+            query.reasons,
+            _steps(query),
         )
 
     def fold_of(self, stream: StreamDef) -> Fold | None:
@@ -322,8 +320,6 @@ class Streams(Flowing):
         """The rows of a header that are there when a stream is defined."""
         if name in self.program.views:
             view = self.program.views[name]
-            from headwater.engine.change import schema_of
-
             return pa.concat_tables(
                 [schema_of(view.type).empty_table(), *scan_ledger(view, working)]
             )
@@ -396,6 +392,15 @@ class Streams(Flowing):
                 if own or (m in outputs and m not in program.maps):
                     commit.drop(m)
         self._folds.pop(name, None)
+
+
+def _steps(query: Query) -> list[tuple[str, str]]:
+    """The steps of a query as text, each with the schema that it tells."""
+    out, schema, headers = [], query.input, query.headers
+    for step in query.steps.steps:
+        schema, headers = step.typed(schema, headers, query.context)
+        out.append((str(step), text(schema)))
+    return out
 
 
 def _row(header: Header) -> RecordType:

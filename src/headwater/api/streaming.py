@@ -151,9 +151,7 @@ class Streaming(Punctuating):
     def _lasting(self, stream: StreamDef) -> frozenset[str]:
         """The headers of a stream whose rows are never deleted: final rows of views, and append-only sources."""
         sources = self.catalog.sources
-        return frozenset(
-            h for h in stream.inputs if h not in sources or sources[h].append_only
-        )
+        return frozenset(h for h in stream.inputs if h not in sources or sources[h].append_only)
 
     def _row_of(self, name: str) -> Any:
         """The columns of a header."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import DataFrame
 
-from headwater.api.handles import as_row
+from headwater.api.verify_stream import verify_stream
 from headwater.errors import QueryError, StreamMissing
 from headwater.folds import keeping
-from headwater.folds.fold import Fold, events_of
 from headwater.folds.batch import row_type
+from headwater.folds.fold import Fold, events_of
+from headwater.folds.looking import Waiting, kept_for, waits_for
 from headwater.folds.pending import all_waiting
 from headwater.streams.schema import Schema, headers_of, parse
 from headwater.streams.stream import Stream
@@ -98,17 +99,26 @@ class StreamHandle:
         at = snapshot.arrangement(fold.pending(header).name)
         return all_waiting(at, row_type(fold.headers[header]))
 
-    def pending(self, version: int | None = None) -> dict[str, Any]:
-        """What waits: of each header how many rows, since when, and which headers must be closed further for it."""
-        return self.database._pending(self._fold(), version)
+    def pending(self, version: int | None = None) -> list[Waiting]:
+        """What waits: of each header the rows, the first of them, and the headers that are not closed far enough for it."""
+        fold, db = self._fold(), self.database
+        over = db.over if version is None else db._over_at(*db._at(version))
+        closed = {h: db._closed_at(h, over) for h in fold.inputs}
+        found = {h: self.pending_table(h, version) for h in fold.inputs}
+        return waits_for(fold, found, closed)
 
     def state(self, *key: Any, version: int | None = None) -> Any:
-        """What its steps have kept for a key, or, without one, outside of keys; None if nothing."""
-        return self.database._state(self._fold(), key, version)
+        """What its steps have kept for a key, or, without one, what they keep below no key; None if nothing.
+
+        Of several places where the stream is cut by key, a list with what each has kept.
+        """
+        fold, db = self._fold(), self.database
+        snapshot = db.store.at(db.version if version is None else version)
+        return kept_for(fold, key, lambda spec: snapshot.arrangement(spec.name))
 
     def verify(self) -> None:
         """Runs the reference over all rows, and compares what it tells with what was told; `StateError` where they differ."""
-        self.database._verify_stream(self.name)
+        verify_stream(self.database, self.definition, self._fold())
 
     def explain(self) -> Any:
         """Its schema, what runs where, what is kept, and which steps were moved."""
@@ -118,9 +128,3 @@ class StreamHandle:
         return (
             f"Stream({self.name}: {', '.join(headers_of(self.schema))} → {', '.join(self.outputs)})"
         )
-
-
-def shown(row: tuple[Any, ...]) -> Row:
-    """A state as a row."""
-    fields = getattr(row, "_fields", tuple(f"_{i}" for i in range(len(row))))
-    return as_row(dict(zip(fields, row, strict=True)))

@@ -53,7 +53,8 @@ class Rows:
             assert self._table is not None
             columns = [values_of(self._table.column(n)) for n in self.header.columns]
             made: Any = self.header.row
-            self._rows = list(map(made._make, zip(*columns, strict=True)))
+            # What a named tuple's own constructor does, without a call of Python for each row.
+            self._rows = list(map(tuple.__new__, repeat(made), zip(*columns, strict=True)))
             if not columns:
                 self._rows = [made()] * len(self)
         return self._rows
@@ -61,7 +62,8 @@ class Rows:
     @property
     def events(self) -> list[Event]:
         """Them as items of a stream."""
-        return list(map(Event, repeat(self.header.name), self.rows))
+        pairs = zip(repeat(self.header.name), self.rows)
+        return list(map(tuple.__new__, repeat(Event), pairs))
 
     def take(self, at: Ints, of: Ints) -> Rows:
         """Some of them, in another order perhaps, of other instances."""

@@ -88,11 +88,15 @@ class Fold:
         clocks: Mapping[str, Clock],
         ties: str,
         zone: str,
+        reasons: tuple[str, ...] = (),
+        steps: Sequence[tuple[str, str]] = (),
     ):
         """`order` is the order column of each header, of one type; with none, rows are taken as they come."""
         self.name, self.schema, self.headers = name, schema, headers
         self.transformer, self.zone, self.ties = transformer, zone, ties
-        self.order, self.clocks = order, clocks
+        self.order, self.clocks, self.reasons = order, clocks, reasons
+        self.steps = steps
+        """The steps as text, each with the schema that it tells."""
         self.node: Node = node_of(transformer)
         self.layout = keeping.Layout(name, self.node, zone)
         self.scale = Scale(type)
@@ -141,15 +145,13 @@ class Fold:
             taken = self._arrived(working, came)
             after = replace(beside, ended=over)
         else:
-            taken, struck, after = self._taken(
-                working, came, closed, lasting, beside, over
-            )
+            taken, struck, after = self._taken(working, came, closed, lasting, beside, over)
         something = [*(t.num_rows for t in taken.values()), *map(len, struck.values())]
         if not any(something) and not over:
             if after != beside or (data is None and any(t.num_rows for t in came.values())):
                 keeping.save(self.layout, self.node, state, after.data, working)
             return None
-        batch, count = self._batch(taken, struck)
+        batch, count = self.batch(taken, struck)
         end = count if over else GOES_ON
         told = Told()
         at = Instances([None], [state], np.array([end], np.int64))
@@ -188,6 +190,8 @@ class Fold:
         """The rows that are ready, which wait no more, and the strikes of clocks; the others wait."""
         reach = MOST if over else max(self._reaches(closed).values(), default=None)
         rows: dict[str, pa.Table] = {}
+        alone: set[str] = set()
+        """Headers of which rows came, none was deleted, and none waits that could be ready."""
         for h in self.inputs:
             new = came.get(h)
             self._check_order(h, new)
@@ -196,6 +200,9 @@ class Fold:
                 numbers = self.scale.numbers(column(new, self.order[h]))
                 there.append(new.filter(pa.array(numbers <= reach)))
             rows[h] = _present(there, self.headers[h])
+            if len(there) == 2 and not there[0].num_rows and there[1].num_rows == rows[h].num_rows:
+                if not pc.any(pc.less(column(new, WEIGHT), 0)).as_py():
+                    alone.add(h)
         strikes = self._strikes(rows, closed, beside, over)
         for h, numbers in strikes.items():
             rows[h] = pa.table({self.order[h]: self.scale.values(numbers)})
@@ -205,7 +212,14 @@ class Fold:
         for h in self.inputs:
             mask = masks[h]
             taken[h] = rows[h].filter(pa.array(mask))
-            self._let_wait(working, h, came.get(h), taken[h])
+            if h in alone:  # what came is cut in two, with nothing to add up
+                new = came[h]
+                numbers = self.scale.numbers(column(new, self.order[h]))
+                waits = numbers > reach
+                waits[~waits] = ~mask
+                add(working, self.pending(h), new.filter(pa.array(waits)))
+            else:
+                self._let_wait(working, h, came.get(h), taken[h])
             left += self._least({h: rows[h].filter(pa.array(~mask))})
             left += self._beyond(came.get(h), h, reach)
         struck = {h: numbers[masks[h]] for h, numbers in strikes.items()}
@@ -325,7 +339,7 @@ class Fold:
 
     # --- order ------------------------------------------------------------------------------------------------
 
-    def _batch(
+    def batch(
         self, taken: Mapping[str, pa.Table], struck: Mapping[str, Numbers]
     ) -> tuple[dict[str, Rows], int]:
         """Rows and strikes with their places in the stream, and how many there are."""

@@ -29,7 +29,10 @@ from headwater.state.keys import Ints
 from headwater.streams.fitting import taken_back
 from headwater.streams.schema import Event, headers_of
 from headwater.streams.transformer import (
+    LEFT_ALONE,
+    NO_CALL,
     NOTHING,
+    TAKEN,
     Composed,
     Hierarchical,
     Parallel,
@@ -41,8 +44,6 @@ from headwater.streams.transformer import (
 
 GOES_ON = -1
 """The end of an instance that does not end in a run."""
-_CALL = Hierarchical.__dataclass_fields__["call"].default
-_RET = Hierarchical.__dataclass_fields__["ret"].default
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,20 @@ def node_of(t: Transformer) -> Node:
     raise AssertionError(t)
 
 
+def together(f: Any, given: Sequence[tuple[Any, ...]]) -> Sequence[Any]:
+    """f of many arguments, at once where it can answer so."""
+    many = getattr(f, "many", None)
+    if many is not None and given:
+        found: Sequence[Any] = many(given)
+        return found
+    return [f(*arguments) for arguments in given]
+
+
+def _is_nothing(t: Transformer) -> bool:
+    """Whether a transformer reads nothing and tells nothing."""
+    return t is NOTHING or (isinstance(t, Relaxed) and _is_nothing(t.inner))
+
+
 def _only(given: Batch, headers: Sequence[str]) -> dict[str, Rows]:
     return {h: given[h] for h in headers if h in given and len(given[h])}
 
@@ -136,7 +151,8 @@ class Leaf(Node):
             return state if state is not None else []  # nothing is asked of the rows later
         kept = events if state is None else state + events
         if t.early is not None and mine:
-            before = list(t.early(x, list(state or [])))
+            held_before = [] if state is None else list(state)
+            before = list(t.early(x, held_before)) if held_before else []
             told.add(mine[-1][0], i, _more(before, list(t.early(x, list(kept)))))
         return kept
 
@@ -155,7 +171,7 @@ class Leaf(Node):
         ):
             ran.finals[i] = final
             before: list[Event] = []
-            if t.early is not None:
+            if t.early is not None and bag:  # nothing is told of an empty bag before its end
                 before = list(t.early(at.x[i], bag))
             elif t.each is not None:
                 before = [e for row in bag for e in t.each(at.x[i], row)]
@@ -166,12 +182,7 @@ class Leaf(Node):
     ) -> Sequence[tuple[Any, Any]]:
         """The answers of many bags, together where that can be done."""
         answer: Any = self.t.answer
-        xs = [at.x[i] for i, _ in asked]
-        many = getattr(answer, "many", None)
-        if many is not None and bags:
-            found: Sequence[tuple[Any, Any]] = many(xs, bags)
-            return found
-        return [answer(x, bag) for x, bag in zip(xs, bags, strict=True)]
+        return together(answer, [(at.x[i], bag) for (i, _), bag in zip(asked, bags, strict=True)])
 
 
 def _by_instance(given: Batch, count: int) -> dict[int, list[tuple[int, Event]]]:
@@ -228,9 +239,7 @@ class Sides(Node):
         both = list(zip(left.finals, right.finals, strict=True))
         over = [i for i, end in enumerate(ends) if end != GOES_ON]
         finals: list[Any] = [None] * len(at)
-        many = getattr(fin, "many", None)
-        found = many([both[i] for i in over]) if many and over else [fin(*both[i]) for i in over]
-        for i, value in zip(over, found, strict=True):
+        for i, value in zip(over, together(fin, [both[i] for i in over]), strict=True):
             finals[i] = value
         states = list(zip(left.states, right.states, strict=True))
         return Ran(finals, [s if e == GOES_ON else None for s, e in zip(states, ends, strict=True)])
@@ -246,13 +255,17 @@ class Marks(Node):
         self.t = t
         self.headers = tuple(t.marks)
         self.below = headers_of(t.sub.input)
-        self.is_sequence = t.sub is NOTHING or (not self.below and t.ret is _RET)
-        self.sub = None if self.is_sequence else node_of(t.sub)
-        self.at_once = t.call is _CALL
+        # Between two rows of a sequence is nothing, and nothing is to be taken from it.
+        is_sequence = _is_nothing(t.sub) and t.ret is LEFT_ALONE
+        self.sub = None if is_sequence else node_of(t.sub)
+        self.at_once = t.call is NO_CALL
         """Whether frames run at once: none depends on the state."""
 
     def run(self, given: Batch, at: Instances, told: Told) -> Ran:
-        marks = _sorted_marks(_only(given, self.headers))
+        own = _only(given, self.headers)
+        if self.sub is None and len(own) == 1 and hasattr(self.t.update, "run"):
+            return self._in_one_go(next(iter(own.values())), at, told)
+        marks = _sorted_marks(own)
         t, count = self.t, len(at)
         states = [
             s if s is not None else (t.init(x), None) for s, x in zip(at.state, at.x, strict=True)
@@ -268,7 +281,10 @@ class Marks(Node):
             first = t.call(None)
             x = [first] * frames.total
             finals, left = self._sub(frames.all(x, below), frames, told)
-            self._fold(marks, starts, ys, lambda i, f: finals[frames.base[i] + f], told)
+            if t.ret is TAKEN and hasattr(t.update, "many"):
+                self._each_alone(frames, marks, finals, ys, told)
+            else:
+                self._fold(marks, starts, ys, lambda i, f: finals[frames.base[i] + f], told)
             rest = [left[frames.base[i] + counts[i]] for i in range(count)]
             last = [finals[frames.base[i] + counts[i]] for i in range(count)]
         else:
@@ -278,6 +294,26 @@ class Marks(Node):
             for y, f, e in zip(ys, last, at.end.tolist(), strict=True)
         ]
         return self._ended(at, ys, rest, told)
+
+    def _in_one_go(self, rows: Rows, at: Instances, told: Told) -> Ran:
+        """A sequence of rows of one header, whose update takes many at once."""
+        t = self.t
+        run: Any = t.update.run  # type: ignore[attr-defined]  # asked for before
+        order = np.lexsort((rows.place, rows.of))
+        if not (np.diff(order) == 1).all():
+            rows = rows.take(order, rows.of[order])
+        counts = np.bincount(rows.of, minlength=len(at))
+        bounds = np.concatenate(([0], np.cumsum(counts))).tolist()
+        every, places, ys = rows.rows, rows.place, []
+        for i, (s, x) in enumerate(zip(at.state, at.x, strict=True)):
+            y = s[0] if s is not None else t.init(x)
+            a, b = bounds[i], bounds[i + 1]
+            if a < b:
+                y, gave = run(y, every[a:b])
+                for k, e in gave:
+                    told.add(int(places[a + k]), i, (e,))
+            ys.append(y)
+        return self._ended(at, ys, [None] * len(at), told)
 
     def _sub(
         self, asked: tuple[Batch, Instances, Ints], frames: _Frames, told: Told
@@ -289,6 +325,18 @@ class Marks(Node):
         ran = self.sub.run(batch, instances, below)
         told.take(below, owner)
         return ran.finals, ran.states
+
+    def _each_alone(
+        self, frames: _Frames, marks: _Sorted, finals: Sequence[Any], ys: list[Any], told: Told
+    ) -> None:
+        """Updates that know their own frame alone, all at once."""
+        closing = np.flatnonzero(frames.number < frames.counts[frames.owner]).tolist()
+        given = [(finals[f], e) for f, e in zip(closing, marks.events, strict=True)]
+        found = together(self.t.update, given)
+        places, of = marks.place.tolist(), marks.of.tolist()
+        for k, (y, more) in enumerate(found):
+            ys[of[k]] = y
+            told.add(places[k], of[k], more)
 
     def _one_by_one(
         self,
@@ -487,11 +535,7 @@ class Keys(Node):
             if end == GOES_ON:
                 out.states[i] = with_held(at.state[i], kept[i])
         agg: Any = self.t.agg
-        many = getattr(agg, "many", None)
-        if many is not None and over:
-            found = many([at.x[i] for i in over], [finals[i] for i in over])
-        else:
-            found = [agg(at.x[i], finals[i]) for i in over]
+        found = together(agg, [(at.x[i], finals[i]) for i in over])
         for i, (value, more) in zip(over, found, strict=True):
             out.finals[i] = value
             told.add(ends[i], i, self.t.common(more))

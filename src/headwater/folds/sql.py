@@ -26,7 +26,7 @@ from headwater.engine.spark.session import Session
 from headwater.errors import NotInterpretable, StreamError
 from headwater.folds.asked import INSTANCE, Asked, instances_of
 from headwater.folds.batch import row_type, table_of
-from headwater.language.schema import sql_name
+from headwater.interop.spark_text import column_name
 from headwater.language.sql import read_sql
 from headwater.language.sql.opaque import Ask
 from headwater.state.files import FileSystem
@@ -139,7 +139,7 @@ class Scalar:
 
     def __init__(self, sql: Sql, text: str, header: Header):
         self.sql, self.text, self.header = sql, text, header
-        self.query = f"SELECT {text} AS v FROM {sql_name(header.name)}"
+        self.query = f"SELECT {text} AS v FROM {column_name(header.name)}"
         self.asked = sql.asked(self.query, {header.name: header})
         ((_, t),) = self.asked.row.fields
         assert isinstance(t, Base)

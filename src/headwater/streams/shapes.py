@@ -46,6 +46,8 @@ from headwater.streams.schema import (
 )
 from headwater.streams.steps import Context, Facts, Step, cells, chosen, marks_of, misfit
 from headwater.streams.transformer import (
+    NO_CALL,
+    TAKEN,
     Hierarchical,
     Parallel,
     Partitioned,
@@ -95,6 +97,30 @@ def asked(
     return sorted(map(tuple, context.evaluator.relation(text, tables)), key=sort_key)
 
 
+def asked_of_all(
+    context: Context, text: str, many: Sequence[Mapping[str, tuple[Header, Sequence[Row]]]]
+) -> list[list[Row]]:
+    """The rows of a query over many sets of tables, at once where the evaluator can."""
+    relations = getattr(context.evaluator, "relations", None)
+    if relations is None or len(many) < 2:
+        return [asked(context, text, tables) for tables in many]
+    return [sorted(map(tuple, rows), key=sort_key) for rows in relations(text, many)]
+
+
+class Many:
+    """A function of the kernel that answers for many frames and keys at once: f(*given) = many([given])[0]."""
+
+    def __init__(self, many: Callable[[Sequence[tuple[Any, ...]]], Sequence[Any]]):
+        self._many = many
+
+    def __call__(self, *given: Any) -> Any:
+        return self._many([given])[0]
+
+    def many(self, given: Sequence[tuple[Any, ...]]) -> Sequence[Any]:
+        """The answers for many."""
+        return self._many(given)
+
+
 def as_rows(value: Any) -> list[Row]:
     """A value that is a table; one row may be given as such."""
     if value is None:
@@ -139,22 +165,30 @@ class RelationalStep(Piece):
             return context.evaluator.columns(self.query, headers)
         return self.columns
 
-    def answer(self, headers: Headers, context: Context) -> Callable[[Sequence[Event]], Any]:
-        """The answer over the events of a bag: rows if the columns are known, else what the function gives."""
+    def answers(
+        self, headers: Headers, context: Context
+    ) -> Callable[[Sequence[Sequence[Event]]], Sequence[Any]]:
+        """The answers over the events of bags: rows if the columns are known, else what the function gives."""
         query = self.query
         if isinstance(query, str):
             text = query
-            return lambda events: asked(
+            return lambda bags: asked_of_all(
                 context,
                 text,
-                {h: (headers[h], rows) for h, rows in by_header(events, headers).items()},
+                [
+                    {h: (headers[h], rows) for h, rows in by_header(events, headers).items()}
+                    for events in bags
+                ],
             )
         function, columns = safely(query, str(self)), self.columns
         if columns is None:
-            return lambda events: function(bag_given(events, headers))
-        return lambda events: [
-            checked(row, columns, str(self))
-            for row in as_rows(function(bag_given(events, headers)))
+            return lambda bags: [function(bag_given(events, headers)) for events in bags]
+        return lambda bags: [
+            [
+                checked(row, columns, str(self))
+                for row in as_rows(function(bag_given(events, headers)))
+            ]
+            for events in bags
         ]
 
     def told(self, headers: Headers, context: Context) -> Header | None:
@@ -173,19 +207,21 @@ class RelationalStep(Piece):
         self, schema: Schema, headers: Headers, context: Context | None = None
     ) -> Transformer:
         own, context = chosen(headers, headers_of(schema)), context or Context()
-        answer, told = self.answer(own, context), self.told(own, context)
-        if told is None:
-            made = Relational(own, {}, answer=lambda _x, events: (answer(events), ()))
+        answers, header = self.answers(own, context), self.told(own, context)
+
+        def values(given: Sequence[tuple[Any, ...]]) -> list[Any]:
+            return [(value, ()) for value in answers([events for _x, events in given])]
+
+        def rows(given: Sequence[tuple[Any, ...]]) -> list[Any]:
+            assert header is not None
+            name, row = header.name, header.row
+            found = answers([events for _x, events in given])
+            return [(None, [Event(name, row(*cells)) for cells in rows]) for rows in found]
+
+        if header is None:
+            made = Relational(own, {}, answer=Many(values))
         else:
-            header = told
-            made = Relational(
-                own,
-                {header.name: header},
-                answer=lambda _x, events: (
-                    None,
-                    [Event(header.name, header.row(*row)) for row in answer(events)],
-                ),
-            )
+            made = Relational(own, {header.name: header}, answer=Many(rows))
         return made if isinstance(schema, Bag) else Relaxed(made, input=schema)
 
     def value(self, schema: Schema, headers: Headers, context: Context) -> Fields | None:
@@ -200,6 +236,51 @@ class RelationalStep(Piece):
 
 
 # --- sequences --------------------------------------------------------------------------------------------
+
+
+class Advance:
+    """The update of a fold: of one row, or of many rows in order, of which no event is made."""
+
+    def __init__(
+        self, f: Callable[..., Any], state: Fields, headers: Headers, gives: Headers, where: str
+    ):
+        make: Any = namedtuple  # its fields are known only now
+        self.named: Any = make("State", [name for name, _ in state], rename=True)
+        self.f, self.safe, self.state = f, safely(f, where), state
+        self.headers, self.gives, self.where = headers, gives, where
+        self._fine: set[tuple[type, ...]] = set()
+        """The types of the values of states that are kept as they are."""
+
+    def __call__(self, y: Row, event: Event) -> tuple[Row, list[Event]]:
+        emit, told = emitter(self.gives, self.where)
+        after = self.safe(self.named(*y), named(self.headers[event[0]], event[1]), emit)
+        return checked(after, self.state, self.where), told
+
+    def run(self, y: Row, rows: Sequence[Row]) -> tuple[Row, list[tuple[int, Event]]]:
+        """The state after rows in order, and what is told, with the number of the row that tells it."""
+        f, fine, new, cls = self.f, self._fine, tuple.__new__, self.named
+        emit, told = emitter(self.gives, self.where)
+        out: list[tuple[int, Event]] = []
+        state = new(cls, y)
+        for i, row in enumerate(rows):
+            try:
+                after = f(state, row, emit)
+            except Exception:
+                after = self.safe(state, row, emit)  # says what was called with what
+            if type(after) is tuple and tuple(map(type, after)) in fine:
+                state = new(cls, after)
+            elif after is not state:
+                state = new(cls, self._checked(after))
+            if told:
+                out += [(i, e) for e in told]
+                told.clear()
+        return tuple(state), out
+
+    def _checked(self, after: Any) -> Row:
+        made = checked(after, self.state, self.where)
+        if all(a is b for a, b in zip(made, after, strict=True)):
+            self._fine.add(tuple(map(type, made)))
+        return made
 
 
 @dataclass(frozen=True)
@@ -244,19 +325,10 @@ class Fold(Piece):
             return (None,) * len(self.state)
         return checked(self.start, self.state, str(self))
 
-    def advance(self, headers: Headers) -> Callable[[Row, Event], tuple[Row, list[Event]]]:
+    def advance(self, headers: Headers) -> Advance:
         """One row: the next state, and what is told."""
-        make: Any = namedtuple  # its fields are known only now
-        State: Any = make("State", [name for name, _ in self.state], rename=True)
         gives = {name: Header(name, columns) for name, columns in self.gives}
-        function, where = safely(self.f, str(self)), str(self)
-
-        def advance(y: Row, event: Event) -> tuple[Row, list[Event]]:
-            emit, told = emitter(gives, where)
-            after = function(State(*y), named(headers[event[0]], event[1]), emit)
-            return checked(after, self.state, where), told
-
-        return advance
+        return Advance(self.f, self.state, headers, gives, str(self))
 
     def _result(self, y: Row) -> list[Row]:
         if self.result is None:
@@ -299,9 +371,13 @@ class PartitionedStep(Piece):
         keyed, context = self._keyed(schema), context or Context()
         sub = self.sub.transformer(keyed.sub, headers, context)
         results = self._results(keyed, headers, context)
-        answer = self._answer(results, self._kept(keyed, headers, context), context)
+        answers = self._answers(results, self._kept(keyed, headers, context), context)
+
+        def values(given: Sequence[tuple[Any, ...]]) -> list[Any]:
+            return [(value, ()) for value in answers([finals for _x, finals in given])]
+
         if self.gives is None:
-            return Partitioned(keyed.keys, sub, agg=lambda _x, finals: (answer(finals), ()))
+            return Partitioned(keyed.keys, sub, agg=Many(values))
         columns = self._answer_columns(results, context)
         if columns is None:
             raise StepFailed(
@@ -309,15 +385,14 @@ class PartitionedStep(Piece):
                 hint='partitioned(piece, agg=function, gives="name", columns="km DOUBLE")',
             )
         header = Header(self.gives, columns)
-        return Partitioned(
-            keyed.keys,
-            sub,
-            {header.name: header},
-            agg=lambda _x, finals: (
-                None,
-                [Event(header.name, header.row(*row)) for row in answer(finals)],
-            ),
-        )
+
+        def rows(given: Sequence[tuple[Any, ...]]) -> list[Any]:
+            found = answers([finals for _x, finals in given])
+            return [
+                (None, [Event(header.name, header.row(*row)) for row in rows]) for rows in found
+            ]
+
+        return Partitioned(keyed.keys, sub, {header.name: header}, agg=Many(rows))
 
     def value(self, schema: Schema, headers: Headers, context: Context) -> Fields | None:
         if self.gives is not None:
@@ -351,9 +426,9 @@ class PartitionedStep(Piece):
         columns = value_of(self.sub, schema.sub, headers, context) or ()
         return [i for i, (name, _) in enumerate(columns) if name not in schema.keys]
 
-    def _answer(
+    def _answers(
         self, results: Header | None, kept: list[int], context: Context
-    ) -> Callable[[Sequence[tuple[Row, Any]]], Any]:
+    ) -> Callable[[Sequence[Sequence[tuple[Row, Any]]]], Sequence[Any]]:
         def rows(finals: Sequence[tuple[Row, Any]]) -> list[Row]:
             assert results is not None
             make = results.row
@@ -368,17 +443,20 @@ class PartitionedStep(Piece):
             return sorted(finals, key=lambda final: sort_key(final[0]))
 
         agg = self.agg
+        given: Callable[[Any], Any] = rows if results else pairs
         if agg is None:
-            return rows if results else pairs
+            return lambda many: [given(finals) for finals in many]
         if isinstance(agg, str):
             text, made = agg, table(self, "results", results.fields if results else None)
-            return lambda finals: asked(context, text, {"results": (made, rows(finals))})
+            return lambda many: asked_of_all(
+                context, text, [{"results": (made, rows(finals))} for finals in many]
+            )
         function, columns = safely(agg, str(self)), self.columns
-        given: Callable[[Any], Any] = rows if results else pairs
         if columns is None:
-            return lambda finals: function(given(finals))
-        return lambda finals: [
-            checked(row, columns, str(self)) for row in as_rows(function(given(finals)))
+            return lambda many: [function(given(finals)) for finals in many]
+        return lambda many: [
+            [checked(row, columns, str(self)) for row in as_rows(function(given(finals)))]
+            for finals in many
         ]
 
 
@@ -429,8 +507,15 @@ class ParallelStep(Piece):
         if not isinstance(self.fin, str):
             return safely(self.fin, str(self))
         text, (lefts, rights) = self.fin, self._tables(schema, headers, context)
-        return lambda left, right: asked(
-            context, text, {"lefts": (lefts, as_rows(left)), "rights": (rights, as_rows(right))}
+        return Many(
+            lambda given: asked_of_all(
+                context,
+                text,
+                [
+                    {"lefts": (lefts, as_rows(left)), "rights": (rights, as_rows(right))}
+                    for left, right in given
+                ],
+            )
         )
 
     def value(self, schema: Schema, headers: Headers, context: Context) -> Fields | None:
@@ -481,8 +566,8 @@ class HierarchicalStep(Piece):
             update,
             sub,
             init=lambda _x: init() if init else None,
-            call=call or (lambda _y: None),
-            ret=ret or (lambda _y, value: value),
+            call=call or NO_CALL,
+            ret=ret or TAKEN,
             fin=lambda y: (fin(y) if fin else None, ()),
         )
 
@@ -501,12 +586,17 @@ class HierarchicalStep(Piece):
         columns = context.evaluator.columns(text, {"mark": mark, "result": result})
         header = Header(self.gives, columns)
 
-        def update(y: Any, event: Event) -> tuple[Any, list[Event]]:
-            tables = {"mark": (mark, [event[1]]), "result": (result, as_rows(y))}
-            rows = asked(context, text, tables)
-            return None, [Event(header.name, header.row(*row)) for row in rows]
+        def updates(given: Sequence[tuple[Any, ...]]) -> list[Any]:
+            many = [
+                {"mark": (mark, [event[1]]), "result": (result, as_rows(y))} for y, event in given
+            ]
+            name, row = header.name, header.row
+            return [
+                (None, [Event(name, row(*cells)) for cells in rows])
+                for rows in asked_of_all(context, text, many)
+            ]
 
-        return {header.name: header}, update
+        return {header.name: header}, Many(updates)
 
     def _by_function(
         self, marks: Headers

@@ -237,6 +237,21 @@ class Parallel(Transformer):
 # --- marks ------------------------------------------------------------------------------------------------
 
 
+def NO_CALL(y: Value) -> Value:
+    """What sub begins with where it is told nothing, so that frames do not depend on each other."""
+    return None
+
+
+def LEFT_ALONE(y: Value, final: Value) -> Value:
+    """The state where sub's final value is not asked for."""
+    return y
+
+
+def TAKEN(y: Value, final: Value) -> Value:
+    """The state where it is sub's final value, and nothing is kept of the frames before."""
+    return final
+
+
 @dataclass(frozen=True, eq=False)
 class Hierarchical(Transformer):
     """Marks in order, with a state y, and `sub` over the stream between two of them.
@@ -251,8 +266,8 @@ class Hierarchical(Transformer):
     update: Callable[[Value, Event], tuple[Value, Told]]
     sub: Transformer = NOTHING
     init: Callable[[Value], Value] = lambda x: x
-    call: Callable[[Value], Value] = lambda y: None
-    ret: Callable[[Value, Value], Value] = lambda y, x: y
+    call: Callable[[Value], Value] = NO_CALL
+    ret: Callable[[Value, Value], Value] = LEFT_ALONE
     fin: Callable[[Value], tuple[Value, Told]] = lambda y: (y, ())
 
     def __post_init__(self) -> None:
