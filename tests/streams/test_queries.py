@@ -555,6 +555,41 @@ def test_values_are_put_together_by_sql_or_by_functions() -> None:
     assert checked_run(query, events[:3]) == stream(query, [("big", (0, 4))])
 
 
+def test_a_piece_begins_with_what_it_is_given() -> None:
+    """The states of all keys carried across frames by hand, which is what `carry` does."""
+    total = st.fold(lambda at, row, emit: ((at.s or 0) * 2 + row.n,), state="s BIGINT")
+
+    def report(states: Any, mark: Any, emit: Any) -> Any:
+        for (state,), (s,) in sorted(states.items()):
+            emit("status", mark.d, state, s)
+        return states
+
+    step = st.hierarchical(
+        st.partitioned(
+            total, agg=lambda results: {(r.state,): (r.s,) for r in results}, init=dict.get
+        ),
+        update=report,
+        gives={"status": "d BIGINT, state BIGINT, s BIGINT"},
+        init=dict,
+        call=lambda states: states,
+        ret=lambda states, now: {**states, **now},
+    )
+    query = step.on(KEYED, HEADERS)
+    events = events_of(([([(0, 1), (1, 2)], 1), ([(0, 3)], 2)], []))
+    told = [
+        ("status", (1, 0, 1)),
+        ("status", (1, 1, 2)),
+        ("status", (2, 0, 5)),
+        ("status", (2, 1, 2)),
+    ]
+    assert checked_run(query, events) == stream(query, told)
+    both = st.parallel(
+        total, total, init=lambda x: ((10,), (20,)), fin=lambda left, right: (left, right)
+    )
+    query = both.on(st.Par(st.Seq("cases"), st.Seq("note")), {**HEADERS, "note": HEADERS["cases"]})
+    assert query.stepper().run(None, [Event("cases", (0, 1))])[0] == ([(21,)], [(20,)])
+
+
 # --- what does not fit ------------------------------------------------------------------------------------
 
 

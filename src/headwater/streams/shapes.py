@@ -287,7 +287,8 @@ class Advance:
 class Fold(Piece):
     """A state carried over a sequence: `f(state, row, emit)` gives the next one, and may `emit("header", *values)`.
 
-    It begins with `start`, or with all columns NULL. The value is the column `result` of the last state, or the state.
+    It begins with the value that it is given by what stands around it, a state; else with `start`, or with all columns
+    NULL. The value is the column `result` of the last state, or the state.
     """
 
     word: ClassVar[str] = "fold"
@@ -314,7 +315,7 @@ class Fold(Piece):
             own,
             {name: Header(name, columns) for name, columns in self.gives},
             update=advance,
-            init=lambda _x: begin,
+            init=lambda x: begin if x is None else self._given(x),
             fin=lambda y: (self._result(y), ()),
         )
         return made if schema == sequence else Relaxed(made, input=schema)
@@ -324,6 +325,10 @@ class Fold(Piece):
         if self.start is None:
             return (None,) * len(self.state)
         return checked(self.start, self.state, str(self))
+
+    def _given(self, x: Any) -> Row:
+        """A state that it is given, as such or as the value of a fold, a table of one row."""
+        return checked(x[0] if isinstance(x, list) and len(x) == 1 else x, self.state, str(self))
 
     def advance(self, headers: Headers) -> Advance:
         """One row: the next state, and what is told."""
@@ -356,7 +361,8 @@ class PartitionedStep(Piece):
     """A piece for each key; `agg` makes one value of theirs, or rows of the header `gives`.
 
     SQL reads `results`, a table with the keys and the columns of the values. A function is given its rows, or pairs of
-    key and value where the columns are not known. Without `agg` the value is the table itself.
+    key and value where the columns are not known. Without `agg` the value is the table itself. `init(x, key)` gives each
+    piece what it begins with, of what this is given.
     """
 
     word: ClassVar[str] = "partitioned"
@@ -364,6 +370,7 @@ class PartitionedStep(Piece):
     agg: Query | None = None
     gives: str | None = None
     columns: Fields | None = None
+    init: Callable[[Any, Row], Any] | None = None
 
     def transformer(
         self, schema: Schema, headers: Headers, context: Context | None = None
@@ -376,8 +383,9 @@ class PartitionedStep(Piece):
         def values(given: Sequence[tuple[Any, ...]]) -> list[Any]:
             return [(value, ()) for value in answers([finals for _x, finals in given])]
 
+        init = safely(self.init, str(self)) if self.init else lambda x, _key: x
         if self.gives is None:
-            return Partitioned(keyed.keys, sub, agg=Many(values))
+            return Partitioned(keyed.keys, sub, init=init, agg=Many(values))
         columns = self._answer_columns(results, context)
         if columns is None:
             raise StepFailed(
@@ -392,7 +400,7 @@ class PartitionedStep(Piece):
                 (None, [Event(header.name, header.row(*row)) for row in rows]) for rows in found
             ]
 
-        return Partitioned(keyed.keys, sub, {header.name: header}, agg=Many(rows))
+        return Partitioned(keyed.keys, sub, {header.name: header}, init=init, agg=Many(rows))
 
     def value(self, schema: Schema, headers: Headers, context: Context) -> Fields | None:
         if self.gives is not None:
@@ -467,7 +475,7 @@ class PartitionedStep(Piece):
 class ParallelStep(Piece):
     """Two pieces side by side; `fin` makes one value of theirs. SQL reads them as `lefts` and `rights`.
 
-    The left piece has the first part of the Par, the right one the others.
+    The left piece has the first part of the Par, the right one the others. `init(x)` gives both what they begin with.
     """
 
     word: ClassVar[str] = "parallel"
@@ -475,6 +483,7 @@ class ParallelStep(Piece):
     right: Step
     fin: Query | None = None
     columns: Fields | None = None
+    init: Callable[[Any], tuple[Any, Any]] | None = None
 
     def transformer(
         self, schema: Schema, headers: Headers, context: Context | None = None
@@ -484,7 +493,7 @@ class ParallelStep(Piece):
         return Parallel(
             self.left.transformer(first, headers, context),
             self.right.transformer(second, headers, context),
-            init=lambda _x: (None, None),
+            init=safely(self.init, str(self)) if self.init else lambda x: (x, x),
             fin=self._fin(schema, headers, context),
         )
 

@@ -18,8 +18,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, assert_never
 
+from headwater.calculus.types import Base
 from headwater.errors import SchemaMismatch, UnknownName
-from headwater.streams.columns import Row, named, safely
+from headwater.streams.columns import Row, listed, named, safely
 from headwater.streams.evaluator import Evaluator, NoSQL
 from headwater.streams.schema import (
     Bag,
@@ -139,6 +140,12 @@ class Step(ABC):
 
 
 def _shown(value: Any) -> str:
+    """A field of a step as it is written: columns as they are declared, functions by their names."""
+    match value:
+        case ((str(), Base()), *_):
+            return repr(listed(value))
+        case ((str(), ((str(), Base()), *_)), *_):
+            return "{" + ", ".join(f"{name!r}: {_shown(columns)}" for name, columns in value) + "}"
     if callable(value) and not isinstance(value, Step):
         return str(getattr(value, "__qualname__", value))
     return str(value) if isinstance(value, Step) else repr(value)
