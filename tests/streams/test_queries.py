@@ -16,6 +16,7 @@ from headwater.errors import HeadwaterError, SchemaMismatch, StepFailed, Unknown
 from headwater.streams.regex import automaton
 from headwater.streams.schema import Event, Header
 from headwater.streams.stepper import State
+from headwater.streams.transformer import Hierarchical
 from stream_checks import checked_run, plain, stream
 
 SQL = DuckSQL()
@@ -273,6 +274,36 @@ def test_every_puts_marks_before_rows(times: list[int], interval: int) -> None:
     if times:
         expected.append(("tick", (times[-1] // interval * interval + interval,)))
     assert checked_run(query, events) == stream(query, expected)
+
+
+@few
+@given(some.lists(some.integers(-10, 30), max_size=12).map(sorted), some.integers(0, 12))
+def test_many_rows_at_once_are_rows_one_by_one(times: list[int], cut: int) -> None:
+    """What an engine may call instead of the update row by row: `run`, over any stretch of a sequence."""
+    ticking = st.every(5, "tick").on(st.Seq("day"), HEADERS, order="d").transformer
+    marking = st.mark(st.when("d > 1") + st.when("d > 3"), "hit", keep=True).on(
+        st.Seq("day"), HEADERS, SQL
+    )
+    for transformer in (ticking, marking.transformer):
+        assert isinstance(transformer, Hierarchical)
+        update: Any = transformer.update
+        y, expected = transformer.init(None), []
+        for t in times:
+            y, told = update(y, Event("day", (t,)))
+            expected += told
+        state, told_of_runs = transformer.init(None), []
+        for part in (times[:cut], times[cut:]):
+            state, told = update.run(state, [(t,) for t in part])
+            told_of_runs += [e for _, e in told]
+            assert [n for n, _ in told] == sorted(n for n, _ in told)
+        assert (state, told_of_runs) == (y, expected)
+
+
+def test_a_row_after_its_mark_or_without_a_time() -> None:
+    query = st.every(5, "tick").on(st.Seq("day"), HEADERS, order="d")
+    for times, says in (((7, 3), "comes after the mark at 5"), ((None,), "without a time")):
+        with pytest.raises(StepFailed, match=says):
+            query.run([Event("day", (t,)) for t in times])
 
 
 PATTERNS = [

@@ -34,6 +34,8 @@ from headwater.streams.schema import (
     headers_of,
 )
 from headwater.streams.transformer import (
+    LEFT_ALONE,
+    NOTHING,
     Hierarchical,
     Parallel,
     Partitioned,
@@ -238,8 +240,10 @@ def row_by_row(
 
     return _walk(
         schema,
-        bag=lambda names: Relational(
-            chosen(headers, names), gives(names), each=lambda _x, event: one(event)
+        bag=lambda names: (
+            Relational(chosen(headers, names), gives(names), each=lambda _x, event: one(event))
+            if names
+            else NOTHING
         ),
         sync=lambda names, sub: Hierarchical(
             chosen(headers, names), gives(names), lambda y, event: (y, one(event)), sub
@@ -288,13 +292,14 @@ def collecting(schema: Schema, headers: Headers, *, tell: bool) -> Transformer:
 
     def sync(names: tuple[str, ...], sub: Transformer) -> Transformer:
         own = chosen(headers, names)
+        is_sequence = not headers_of(sub.input)
         return Hierarchical(
             own,
             own if tell else {},
             update=lambda y, event: (_extended(y, (event,)), (event,) if tell else ()),
-            sub=sub,
+            sub=NOTHING if is_sequence else sub,
             init=lambda _x: [],
-            ret=_extended,
+            ret=LEFT_ALONE if is_sequence else _extended,
         )
 
     return _walk(
