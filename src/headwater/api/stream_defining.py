@@ -25,6 +25,7 @@ from headwater.engine.ledgers import scan_ledger
 from headwater.engine.working import Working
 from headwater.errors import InUse, NameTaken, NotRetained, Purged, StreamChanged, StreamError
 from headwater.folds.clock import clock_of
+from headwater.folds.columnar import nodes_of
 from headwater.folds.described import described, functions_in, restored
 from headwater.folds.fold import Fold
 from headwater.folds.scale import can_order
@@ -241,6 +242,7 @@ class Streams(Flowing):
             query.input,
             query.headers,
             query.transformer,
+            nodes_of(query),
             made.order,
             types[0] if types else BIGINT,
             clocks,
