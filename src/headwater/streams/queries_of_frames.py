@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 from headwater.errors import SchemaMismatch, StepFailed
 from headwater.streams.columns import Fields, Row, bag_given, in_order, rows_given, safely
+from headwater.streams.pieces import Many, Query, asked, asked_of_all
 from headwater.streams.queries import Lift, Map, Rewrite, read_by
 from headwater.streams.schema import (
     Bag,
@@ -24,7 +25,7 @@ from headwater.streams.schema import (
     Sync,
     headers_of,
 )
-from headwater.streams.shapes import Many, Query, RelationalStep, asked, asked_of_all
+from headwater.streams.shapes import RelationalStep
 from headwater.streams.steps import (
     ROWS,
     Condition,

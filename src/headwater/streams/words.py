@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import Any, Literal
 
 from headwater.streams.columns import Fields, Row, fields
+from headwater.streams.pieces import Query, declared
 from headwater.streams.queries import Collect, Filter, Lift, Map, Rewrite, Window
 from headwater.streams.queries_ahead import Carry, LocalMaxima, Peaks
 from headwater.streams.queries_in_time import Every, Join, Mark, Union
@@ -23,9 +24,7 @@ from headwater.streams.shapes import (
     HierarchicalStep,
     ParallelStep,
     PartitionedStep,
-    Query,
     RelationalStep,
-    declared,
 )
 from headwater.streams.steps import Condition, Step
 
