@@ -6,13 +6,14 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as some
 
 import headwater.st as st
 from duck_sql import DuckSQL
 from headwater.calculus.types import BIGINT, DOUBLE, STRING
 from headwater.errors import HeadwaterError, SchemaMismatch, StepFailed, UnknownName
+from headwater.streams.pipeline import Steps
 from headwater.streams.regex import automaton
 from headwater.streams.schema import Event, Header
 from headwater.streams.stepper import State
@@ -621,6 +622,49 @@ def test_a_piece_begins_with_what_it_is_given() -> None:
     assert query.stepper().run(None, [Event("cases", (0, 1))])[0] == ([(21,)], [(20,)])
 
 
+# --- pipelines --------------------------------------------------------------------------------------------
+
+POOL = [
+    st.local_maxima("d"),
+    st.local_maxima("d", around=2, name="top"),
+    st.lift("day[bag cases]", st.local_maxima("d", name="lifted")),
+    st.filter("n > 1", of="cases"),
+    st.filter("d > 1", of="day"),
+    st.filter("lmax", of="day"),
+    st.frames(where="d > 1"),
+    st.frames(where="lmax"),
+    st.frames("SELECT state, n FROM cases WHERE n > 0", gives="big", where="lmax"),
+    st.frames("SELECT state, max(n) AS n FROM cases GROUP BY state", gives="most", where="d > 0"),
+    st.lift("cases", st.relational("SELECT state, n FROM cases LIMIT 0", gives="none")),
+    st.lift("cases", st.filter("n > 1")),
+    st.map(day={"d": "3 - d"}),
+    st.map(cases={"state": "state", "n": "n + 1"}),
+    st.union(st.when(header="day").times(2)),
+    st.highest("n", keep="mark"),
+    st.aggregate("SELECT count(*) AS rows FROM cases", keep="all"),
+]
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    some.sampled_from(POOL[:3]),
+    some.lists(some.sampled_from(POOL), min_size=1, max_size=3),
+    frames(5),
+)
+def test_commuted_pipelines_tell_the_same(delays: Any, steps: list[Any], given_frames: Any) -> None:
+    pipeline = Steps((delays, *steps))
+    try:
+        written = pipeline.on(DAYS, HEADERS, SQL, commute=False)
+    except HeadwaterError:
+        assume(False)
+    moved = pipeline.on(DAYS, HEADERS, SQL)
+    events = events_of(given_frames)
+    assert (moved.output, moved.headers_out) == (written.output, written.headers_out)
+    assert moved.run(events) == written.run(events)
+    told = stream(moved, moved.stepper().run(None, events)[1])
+    assert told == moved.run(events)
+
+
 # --- what does not fit ------------------------------------------------------------------------------------
 
 
@@ -640,7 +684,11 @@ def test_a_piece_begins_with_what_it_is_given() -> None:
         (st.every("1 day", "tick"), DAYS, HeadwaterError, "column of type bigint"),
         (st.every("3 apples", "tick"), DAYS, HeadwaterError, "is no interval"),
         (st.join(st.when("d > 1"), "region"), DAYS, UnknownName, "unknown column `region`"),
-        (st.aggregate("SELECT 1 AS d FROM cases"), DAYS, SchemaMismatch, "column `d` already"),
+        (st.aggregate("SELECT 1 AS d FROM cases"), DAYS, SchemaMismatch, "column `d` twice"),
+        (st.local_maxima("d", name="d"), DAYS, SchemaMismatch, "column `d` twice"),
+        (st.every(5, "cases"), DAYS, SchemaMismatch, "is in `day"),
+        (st.peaks("n", names=("day", "valley")), KEYED, SchemaMismatch, "is in `day"),
+        (st.carry("state", len, "state BIGINT", "s"), KEYED, SchemaMismatch, "column `state` twice"),
         (st.aggregate(len), DAYS, StepFailed, "not declared"),
         (st.fold(len, "x BIGINT"), st.Bag("cases"), SchemaMismatch, "`cases`"),
         (st.carry("state", len, "x BIGINT", "s"), DAYS, SchemaMismatch, "`cases`"),

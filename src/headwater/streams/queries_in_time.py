@@ -34,6 +34,8 @@ from headwater.streams.steps import (
     collected,
     condition,
     marks_of,
+    new_header,
+    new_name,
     passing,
     the_column,
     the_header,
@@ -69,7 +71,8 @@ class Every(Step):
                 hint="one column, of one type, orders all marks",
             )
         ((column, kind),) = kinds
-        ticks, tick = clock(self.interval, kind), Header(self.name, ((column, kind),))
+        ticks = clock(self.interval, kind)
+        tick = Header(new_name(self, self.name, schema), ((column, kind),))
 
         return Hierarchical(
             marks,
@@ -151,15 +154,10 @@ class Mark(Step):
     ) -> Transformer:
         marked, context = marks_of(self, schema), context or Context()
         marks, pattern = chosen(headers, marked.headers), automaton(self.regex)
-        if self.name in headers_of(schema):
-            raise SchemaMismatch(
-                f"{self} does not fit: header `{self.name}` is in `{schema}` already",
-                hint="give the marks another name",
-            )
         bits = bits_reader(self, pattern, marks, context)
         first = next(iter(marks.values()))
         common = tuple(f for f in first.fields if all(f in h.fields for h in marks.values()))
-        made = Header(self.name, common)
+        made = Header(new_name(self, self.name, schema), common)
         places = {name: h.places(made.columns) for name, h in marks.items()}
         return Hierarchical(
             marks,
@@ -300,7 +298,8 @@ class Join(Step):
         header = headers[name]
         keys = [the_column(self, header, column) for column in self.by]
         rest = [i for i in range(len(header.columns)) if i not in keys]
-        made = Header(
+        made = new_header(
+            self,
             self.gives or name,
             tuple(header.fields[i] for i in (*keys, *rest))
             + tuple((f"earlier_{header.fields[i][0]}", header.fields[i][1]) for i in rest),

@@ -38,6 +38,7 @@ from headwater.streams.steps import (
     collecting,
     condition,
     marks_of,
+    new_header,
     the_column,
     the_header,
 )
@@ -149,13 +150,7 @@ class Aggregate(Step):
         gives, answers = {}, {}
         for name, mark in marks.items():
             columns, answers[name] = self._answers(mark, below, context)
-            twice = [c for c, _ in columns if c in mark.columns]
-            if twice:
-                raise SchemaMismatch(
-                    f"{self} does not fit: mark `{name}` has a column `{twice[0]}` already",
-                    hint="give the answer's column another name, with AS",
-                )
-            gives[name] = Header(name, mark.fields + columns)
+            gives[name] = new_header(self, name, mark.fields + columns)
 
         def extended(mark: Event, rows: list[Row]) -> list[Event]:
             if len(rows) != 1:

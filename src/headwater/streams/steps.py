@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, assert_never
 
 from headwater.calculus.types import Base
 from headwater.errors import SchemaMismatch, UnknownName
-from headwater.streams.columns import Row, listed, named, safely
+from headwater.streams.columns import Fields, Row, listed, named, safely
 from headwater.streams.evaluator import Evaluator, NoSQL
 from headwater.streams.schema import (
     Bag,
@@ -202,6 +202,28 @@ def the_column(step: Step, header: Header, column: str) -> int:
             hint=f"columns of `{header.name}`: {', '.join(header.columns)}",
         )
     return header.columns.index(column)
+
+
+def new_header(step: Step, name: str, columns: Fields) -> Header:
+    """A header that a step tells, each of whose columns is there once."""
+    names = [column for column, _ in columns]
+    twice = [column for i, column in enumerate(names) if column in names[:i]]
+    if twice:
+        raise SchemaMismatch(
+            f"{step} does not fit: header `{name}` would have column `{twice[0]}` twice",
+            hint="give one of them another name",
+        )
+    return Header(name, columns)
+
+
+def new_name(step: Step, name: str, schema: Schema) -> str:
+    """A name for marks that no header of the schema has."""
+    if name in headers_of(schema):
+        raise SchemaMismatch(
+            f"{step} does not fit: header `{name}` is in `{schema}` already",
+            hint="give the marks another name",
+        )
+    return name
 
 
 def chosen(headers: Headers, names: Iterable[str]) -> dict[str, Header]:
