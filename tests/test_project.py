@@ -38,13 +38,12 @@ ARROWS: dict[str, set[str]] = {
     "show": {"plan", "theory"},
     "api": {"io", "show", "dataflow", "folds"},
     "flow": {"dataflow"},
-    "st": {"streams"},
+    "st": {"folds"},
     "copies": {"api"},
     "command": {"copies"},
     "dataflow": {"io"},
     "streams": {"calculus"},  # the semantics of streams stands alone; how they run is below
     "folds": {"streams", "dataflow", "language"},
-    "st": {"streams"},
 }
 OPEN = ("headwater.errors", "headwater.version")
 WITHOUT_SPARK = {"calculus", "rules", "state"}

@@ -89,6 +89,8 @@ STORIES: dict[str, tuple[str, Any, dict[str, str]]] = {
     ),
     "marks and marks": ("m[hour[bag a]]", st.filter("x <> 1", "a"), BY_HOUR),
 }
+CLOCKS = {"every and highest": ("seq a, tick", st.window("tick") >> st.highest("x"))}
+"""What pipelines mean whose first step is a clock."""
 
 
 def meant(query: Any, story: Story, clocks: Any, over: bool) -> Any:
@@ -123,7 +125,12 @@ def play(path: Path, name: str, seed: int, steps: int = 8) -> None:
     headers = {h: SOURCES[h] for h in headers_of(parse(text)) if h in SOURCES}
     headers |= {h: Header.of(h, ts=TIMESTAMP) for h in marks}
     sql = Sql(db.session, db.ask, db.files)
-    query = on(pipeline, parse(text), headers, sql, "ts")
+    if name in CLOCKS:  # a clock that comes first is one of the schema
+        marks, meant_by = {"tick": "1 hour"}, CLOCKS[name]
+        headers["tick"] = Header.of("tick", ts=TIMESTAMP)
+        query = on(meant_by[1], parse(meant_by[0]), headers, sql, "ts")
+    else:
+        query = on(pipeline, parse(text), headers, sql, "ts")
     for number in range(steps):
         changes, points = story.step()
         db.apply(changes, punctuate=points)

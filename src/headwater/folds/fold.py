@@ -241,7 +241,7 @@ class Fold:
         """Before which no row waits: the first that was seen and was not ready, or what was not looked at."""
         if reach is None:  # nothing was looked at but what came
             return min(self._known(beside.low, left), default=None)
-        return min(left, default=reach)
+        return min([*left, reach])  # behind `reach` rows may wait that came before
 
     def _known(self, one: Any, more: Sequence[Any]) -> list[Any]:
         return [*([] if one is None else [one]), *more]
