@@ -16,8 +16,10 @@ The meaning is that of `streams/stepper.py`, after any prefix and at the end.
 
 from __future__ import annotations
 
+import contextlib
+import gc
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -95,6 +97,18 @@ def node_of(t: Transformer) -> Node:
         case Composed():
             return Chain(node_of(t.first), node_of(t.second), t.second.headers_in)
     raise AssertionError(t)
+
+
+@contextlib.contextmanager
+def uncollected() -> Iterator[None]:
+    """Without Python's collector of cycles: it walks over all the rows of a run again and again, and finds none there."""
+    on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if on:
+            gc.enable()
 
 
 def together(f: Any, given: Sequence[tuple[Any, ...]]) -> Sequence[Any]:

@@ -122,7 +122,7 @@ def kept_for(fold: Fold, key: tuple[Any, ...], at: Callable[[MapSpec], Arrangeme
         except NOT_FITTING as e:
             raise QueryError(f"{key!r} is no key of `{fold.name}`", hint=f"its key is {row}") from e
         found = at(layout.keys[n]).lookup(wanted)
-        states = of_texts(values_of(column(found, keeping.TEXT)))
+        states = layout.forms[n].states(found)
         out.append(states[0] if states else None)
     return out[0] if len(out) == 1 else out
 
