@@ -29,7 +29,7 @@ from headwater.errors import StreamError, Ties
 from headwater.folds import keeping
 from headwater.folds.batch import Rows, Told, row_type
 from headwater.folds.clock import Clock
-from headwater.folds.kernel import GOES_ON, Instances, Node, uncollected
+from headwater.folds.instances import GOES_ON, Instances, Node, uncollected
 from headwater.folds.pending import add, all_waiting, pending_spec, waiting
 from headwater.folds.ready import Ordered, codes_of, ready
 from headwater.folds.scale import MOST, Numbers, Scale

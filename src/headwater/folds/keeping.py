@@ -27,7 +27,8 @@ from headwater.errors import StreamError
 from headwater.folds.batch import Key, row_type, table_of
 from headwater.folds.codec import as_text, of_texts
 from headwater.folds.columnar import Columnar
-from headwater.folds.kernel import Chain, Keys, Leaf, Marks, Node, Sides
+from headwater.folds.instances import Node
+from headwater.folds.kernel import Chain, Keys, Leaf, Marks, Sides
 from headwater.folds.states import KeptBag
 from headwater.interop.arrow_types import arrow_type
 from headwater.io.values import converted

@@ -16,7 +16,8 @@ from headwater.folds import keeping
 from headwater.folds.codec import of_texts
 from headwater.folds.columnar import Columnar
 from headwater.folds.fold import Beside, Fold
-from headwater.folds.kernel import Chain, Keys, Leaf, Marks, Node, Sides
+from headwater.folds.instances import Node
+from headwater.folds.kernel import Chain, Keys, Leaf, Marks, Sides
 from headwater.folds.scale import MOST
 from headwater.io.values import NOT_FITTING
 from headwater.plan.program import WEIGHT

@@ -28,8 +28,9 @@ from headwater.engine.working import Working
 from headwater.errors import HeadwaterError, StepFailed
 from headwater.folds.batch import Batch, Key, Rows, Told
 from headwater.folds.codec import as_text, of_texts
+from headwater.folds.instances import GOES_ON, Instances, uncollected
 from headwater.folds.keeping import Form, KeptKeys, Layout, entries_of
-from headwater.folds.kernel import GOES_ON, Instances, Keys, uncollected
+from headwater.folds.kernel import Keys
 from headwater.state.arrangement import Arrangement
 from headwater.state.files import LocalFiles
 from headwater.state.hashing import hash_keys
