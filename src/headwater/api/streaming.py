@@ -131,12 +131,15 @@ class Streaming(Punctuating):
             commit.set(waits, True)
             return None
         before = {h: self._closed_at(h, self.over) for h in stream.inputs}
-        if waits in commit.base.facts:
+        waited = waits in commit.base.facts
+        if waited:
             commit.set(waits, None)
         elif not came and closed == before:
             return None
         try:
-            return fold.run(working, came, closed, self._lasting(stream), commit.version)
+            return fold.run(
+                working, came, closed, self._lasting(stream), commit.version, all_that_wait=waited
+            )
         except HeadwaterError as e:
             e.what = f"the stream `{stream.name}`: {e.what}"
             e.args = (e.what,)

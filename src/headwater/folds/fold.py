@@ -19,10 +19,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.calculus.patterns import ANYTHING, Punctuations
+from headwater.calculus.patterns import ANYTHING, Constant, Punctuations
 from headwater.calculus.types import Base
 from headwater.engine.change import schema_of
 from headwater.engine.here.answers import consolidated
+from headwater.engine.membership import matching
 from headwater.engine.view_rows import repeated
 from headwater.engine.working import Working
 from headwater.errors import StreamError, Ties
@@ -46,7 +47,7 @@ class Beside:
     """What a stream knows beside the state of its steps: numbers of its order."""
 
     first: Any = None
-    """The first row."""
+    """The first row, of a stream with clocks; None as long as one may come in a frame before."""
     last: Any = None
     """The last row that was processed."""
     struck: Mapping[str, Any] = field(default_factory=dict)
@@ -133,10 +134,16 @@ class Fold:
         closed: Mapping[str, Punctuations],
         lasting: frozenset[str],
         version: int,
+        all_that_wait: bool = False,
     ) -> Gave | None:
-        """Takes rows in and runs what is ready; None if nothing is. `lasting` are headers whose rows are never deleted."""
+        """Takes rows in and runs what is ready; None if nothing is. `lasting` are headers whose rows are never deleted.
+
+        `all_that_wait` looks at every row that waits: some came while the stream was not bound.
+        """
         state, data = keeping.load(self.layout, self.node, working)
         beside = Beside() if data is None else Beside(*data)
+        if all_that_wait:
+            beside = replace(beside, low=None)
         if beside.ended and not any(t.num_rows for t in came.values()):
             return None
         over = all(_all_over(closed.get(h)) for h in self.inputs)
@@ -203,10 +210,14 @@ class Fold:
             if len(there) == 2 and not there[0].num_rows and there[1].num_rows == rows[h].num_rows:
                 if not pc.any(pc.less(column(new, WEIGHT), 0)).as_py():
                     alone.add(h)
-        strikes = self._strikes(rows, closed, beside, over)
+        common = self._common(closed)
+        first = self._first(rows, closed, lasting, beside, common)
+        strikes = self._strikes(rows, first, common, beside, over)
         for h, numbers in strikes.items():
             rows[h] = pa.table({self.order[h]: self.scale.values(numbers)})
-        masks = ready(self.ordered, rows, closed, lasting, self.scale)
+        unsettled = self.clocks and first is None
+        held = frozenset(h for h in self.inputs if unsettled and self._struck(h))
+        masks = ready(self.ordered, rows, closed, lasting, self.scale, held)
         taken: dict[str, pa.Table] = {}
         left: list[Any] = []
         for h in self.inputs:
@@ -226,21 +237,26 @@ class Fold:
         done = {**beside.struck, **{h: n[-1].item() for h, n in struck.items() if len(n)}}
         last = max(self._known(beside.last, self._greatest(taken)), default=None)
         low = self._low(beside, left, reach)
-        reaches = self._reaches(closed)
-        common = min(reaches.values()) if len(reaches) == len(self.inputs) else None
-        if self.clocks:
-            self._bound = min(done.values()) if len(done) == len(self.clocks) else None
-        else:
-            self._bound = None if common is None else min(common, low)
-        # A row that waits may still be deleted, so that the first row is the first of those that were taken.
-        first = min(self._known(beside.first, self._least(taken)), default=None)
+        self._bound = self._told_up_to(done, common, low)
         return taken, struck, Beside(first, last, done, low, over)
 
     def _low(self, beside: Beside, left: Sequence[Any], reach: Any) -> Any:
         """Before which no row waits: the first that was seen and was not ready, or what was not looked at."""
         if reach is None:  # nothing was looked at but what came
-            return min(self._known(beside.low, left), default=None)
-        return min(left, default=reach)
+            return None if beside.low is None else min([beside.low, *left])
+        return min([*left, reach])
+
+    def _told_up_to(self, struck: Mapping[str, Any], common: Any, low: Any) -> Any:
+        """Before which nothing is told any more: the last strikes; and of headers that no clock cuts, what is taken."""
+        bounds = [struck.get(h) for h in self.clocks]
+        if not all(self._struck(h, of_all=True) for h in self.inputs):
+            bounds += [common, low]
+        return None if None in bounds else min(bounds, default=None)
+
+    def _struck(self, header: str, of_all: bool = False) -> bool:
+        """Whether some clock, or each one, cuts the rows of a header into frames."""
+        cut = [depends(self.schema, header, clock) is not None for clock in self.clocks]
+        return all(cut) and bool(cut) if of_all else any(cut)
 
     def _known(self, one: Any, more: Sequence[Any]) -> list[Any]:
         return [*([] if one is None else [one]), *more]
@@ -251,6 +267,8 @@ class Fold:
         for h in self.inputs:
             found = []
             for p in closed.get(h, Punctuations.NONE):
+                if any(q == Constant(None) for _, q in p.columns):
+                    continue  # of a source there are no such rows; of a view they wait for the others
                 at = p.at(self.order[h])
                 bound = (MOST, True) if at == ANYTHING else self.scale.bound(at)
                 if bound is not None:
@@ -258,6 +276,39 @@ class Fold:
             if found:
                 out[h] = max(found)
         return out
+
+    def _common(self, closed: Mapping[str, Punctuations]) -> Any:
+        """Up to where all headers are closed, for all keys; None if some are not."""
+        by_order = {}
+        for h in self.inputs:
+            whole = [p for p in closed.get(h, Punctuations.NONE) if set(p.shape) <= {self.order[h]}]
+            by_order[h] = Punctuations(whole)
+        found = self._reaches(by_order)
+        return min(found.values()) if len(found) == len(self.inputs) else None
+
+    def _first(
+        self,
+        rows: Mapping[str, pa.Table],
+        closed: Mapping[str, Punctuations],
+        lasting: frozenset[str],
+        beside: Beside,
+        common: Any,
+    ) -> Any:
+        """The first row, behind which clocks strike, once it stays and nothing can come in a frame before its own."""
+        first = min(self._least(rows), default=None)
+        if beside.first is not None or not self.clocks or first is None or common is None:
+            return beside.first
+        if common > first:
+            return first
+        if any(clock.next(common) <= first for clock in self.clocks.values()):
+            return None
+        for h in self.inputs:
+            table = rows[h]
+            at_first = self.scale.numbers(column(table, self.order[h])) == first
+            stays = h in lasting or matching(closed[h], table)
+            if (at_first & stays).any():
+                return first
+        return None
 
     def _check_order(self, header: str, new: pa.Table | None) -> None:
         if new is not None and new.num_rows and column(new, self.order[header]).null_count:
@@ -312,28 +363,21 @@ class Fold:
         return [rest.min().item()] if len(rest) else []
 
     def _strikes(
-        self,
-        rows: Mapping[str, pa.Table],
-        closed: Mapping[str, Punctuations],
-        beside: Beside,
-        over: bool,
+        self, rows: Mapping[str, pa.Table], first: Any, common: Any, beside: Beside, over: bool
     ) -> dict[str, Numbers]:
         """The times at which clocks may strike: behind the first row, as far as all headers are closed or rows are there.
 
         Rows behind a strike that is not ready wait for it, so that strikes up to the last row are among them.
         """
-        first = min(self._known(beside.first, self._least(rows)), default=None)
         if first is None:
             return {h: np.zeros(0, np.int64) for h in self.clocks}
-        reaches = self._reaches(closed)
-        all_closed = min(reaches.values()) if len(reaches) == len(self.inputs) else None
         last = max(self._known(beside.last, self._greatest(rows)), default=first)
         out: dict[str, Numbers] = {}
         for h, clock in self.clocks.items():
-            if over or (all_closed is not None and all_closed >= MOST):
+            if over or (common is not None and common >= MOST):
                 upto = clock.next(last)  # behind the last row only its frame is told
             else:
-                upto = max(self._known(all_closed, [last]))
+                upto = max(self._known(common, [last]))
             out[h] = clock.strikes(beside.struck.get(h, first), upto)
         return out
 
