@@ -44,7 +44,6 @@ ARROWS: dict[str, set[str]] = {
     "dataflow": {"io"},
     "streams": {"calculus"},  # the semantics of streams stands alone; how they run is below
     "folds": {"streams", "dataflow", "language"},
-    "st": {"streams"},
 }
 OPEN = ("headwater.errors", "headwater.version")
 WITHOUT_SPARK = {"calculus", "rules", "state"}

@@ -23,6 +23,8 @@ class Played:
         self.path, self.pipeline, self.pick = path, pipeline, Random(seed)
         pick = self.pick
         times = ["times"] if pipeline.times_only else [*TIMELINES, "times"]
+        if pipeline.clocks:
+            times.remove("doubles")  # by which no clock goes
         self.line = TIMELINES[pick.choice(times)]
         names = headers_of(parse(pipeline.schema))
         self.sources = {n: h for n, h in sources(self.line.type).items() if n in names}
@@ -47,9 +49,11 @@ class Played:
         if first:
             self.db.apply(first)
         headers = dict(self.sources)
-        headers |= {c: Header.of(c, ts=self.line.type) for c in pipeline.clocks}
+        schema, steps = pipeline.means or (pipeline.schema, pipeline.steps)
+        self.clocks = [c for c in headers_of(parse(schema)) if c not in self.sources]
+        headers |= {c: Header.of(c, ts=self.line.type) for c in self.clocks}
         sql = Sql(self.db.session, self.db.ask, self.db.files)
-        self.query = on(pipeline.steps, parse(pipeline.schema), headers, sql, "ts")
+        self.query = on(steps, parse(schema), headers, sql, "ts")
 
     def declare(self, name: str, header: Header) -> None:
         ddl = ", ".join(f"{n} {t}" for n, t in header.fields)
@@ -80,9 +84,8 @@ class Played:
 
     def meant(self) -> Any:
         lasting = {*self.story.append_only}
-        clocks = self.pipeline.clocks
         events, closed = self.story.events(), self.story.closed
-        return meant(self.query, events, closed, clocks, self.line, lasting)
+        return meant(self.query, events, closed, self.clocks, self.line, lasting)
 
 
 def play(path: Path, name: str, seed: int, steps: int = 8) -> None:

@@ -61,6 +61,8 @@ class Pipeline:
     clocks: tuple[str, ...] = ()
     times_only: bool = False
     """Whether it can be ordered by times only: it has an interval of its own."""
+    means: tuple[str, Any] | None = None
+    """The schema and steps that it means, where a step becomes a part of the schema."""
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -112,6 +114,7 @@ PIPELINES: dict[str, Pipeline] = {
         "seq a",
         st.every("1 hour", "tick") >> st.window("tick") >> st.highest("x"),
         times_only=True,
+        means=("seq a, tick", st.window("tick") >> st.highest("x")),
     ),
     "marks and marks": Pipeline("m[hour[bag a]]", st.filter("x <> 1", "a"), HOUR),
     "a clock beside rows": Pipeline("hour[bag a] | seq b", st.filter("x <> 1", "a"), HOUR),

@@ -244,7 +244,9 @@ class Story:
             what = self.pick.random()
             c = self.closed[name]
             if what < 0.5:
-                c.upto = max(c.upto, 0) + self.pick.randrange(90) * (4 if self.pick.random() < 0.1 else 1)
+                c.upto = max(c.upto, 0) + self.pick.randrange(90) * (
+                    4 if self.pick.random() < 0.1 else 1
+                )
                 points[name] = hw.closed(ts=hw.below(self.line.at(c.upto)))
             elif what < 0.75 and self.keyed and "k" in self.sources[name].columns:
                 key = self.pick.randrange(3)

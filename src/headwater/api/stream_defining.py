@@ -25,14 +25,16 @@ from headwater.engine.ledgers import scan_ledger
 from headwater.engine.working import Working
 from headwater.errors import InUse, NameTaken, NotRetained, Purged, StreamChanged, StreamError
 from headwater.folds.clock import clock_of
+from headwater.folds.columnar import nodes_of
 from headwater.folds.described import described, functions_in, restored
 from headwater.folds.fold import Fold
 from headwater.folds.scale import can_order
 from headwater.folds.sql import Sql
 from headwater.language.closes import schemes_of
 from headwater.language.declared import ddl_of
-from headwater.streams.pipeline import Query, on
-from headwater.streams.schema import Header, Schema, check, headers_of, parse, text
+from headwater.streams.pipeline import Query, Steps, on, parts
+from headwater.streams.queries_in_time import Every
+from headwater.streams.schema import Header, Schema, Sync, check, headers_of, parse, text
 from headwater.streams.steps import Step
 
 
@@ -218,34 +220,44 @@ class Streams(Flowing):
 
     # --- binding ----------------------------------------------------------------------------------------------------
 
-    def query_of(self, made: StreamDef, steps: Step) -> Query:
-        """The steps of a stream on its schema."""
-        schema = parse(made.schema)
+    def query_of(self, made: StreamDef, steps: Step) -> tuple[Query, dict[str, Any]]:
+        """The steps of a stream on its schema, and the intervals of its clocks.
+
+        A clock that comes first among the steps, `every`, is one of the schema: so it strikes when all rows before are
+        there, and waits for no row behind.
+        """
+        schema, marks, given = parse(made.schema), dict(made.marks), parts(steps)
+        first = given[0]
+        if isinstance(first, Every) and isinstance(schema, Sync) and len(given) > 1 and made.order:
+            columns = {made.order[h] for h in schema.headers}
+            if len(columns) == 1 and first.column in (None, *columns):
+                schema = Sync(*schema.headers, first.name, schema.sub)
+                marks[first.name], steps = first.interval, Steps(given[1:])
         headers = {h: self._header(h) for h in made.inputs}
-        types = {t for h in made.inputs for n, t in headers[h].fields if n == made.order.get(h)}
-        for clock in made.marks:
-            headers[clock] = Header(clock, ((made.order[clock], next(iter(types))),))
+        types = [t for h in made.inputs for n, t in headers[h].fields if n == made.order.get(h)]
+        order = dict(made.order)
+        for clock in marks:
+            order.setdefault(clock, next(iter(made.order.values())))
+            headers[clock] = Header(clock, ((order[clock], types[0]),))
         check(schema, headers)
         sql = Sql(self.session, self.ask, self.files)
-        return on(steps, schema, headers, sql, made.order or None, made.optimise)
+        return on(steps, schema, headers, sql, order or None, made.optimise), marks
 
     def _bound_fold(self, made: StreamDef, steps: Step) -> Fold:
-        query = self.query_of(made, steps)
-        types = [
-            t for h in made.inputs for n, t in query.headers[h].fields if n == made.order.get(h)
-        ]
-        zone = self.session.zone
-        clocks = {h: clock_of(h, i, types[0], zone) for h, i in made.marks.items()}
+        query, marks = self.query_of(made, steps)
+        order: Any = query.context.order or {}
+        types = [t for h in made.inputs for n, t in query.headers[h].fields if n == order.get(h)]
         return Fold(
             made.name,
             query.input,
             query.headers,
             query.transformer,
-            made.order,
+            nodes_of(query),
+            order,
             types[0] if types else BIGINT,
-            clocks,
+            {h: clock_of(h, i, types[0]) for h, i in marks.items()},
             made.ties,
-            zone,
+            self.session.zone,
             query.reasons,
             _steps(query),
         )

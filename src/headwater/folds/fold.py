@@ -28,9 +28,9 @@ from headwater.engine.view_rows import repeated
 from headwater.engine.working import Working
 from headwater.errors import StreamError, Ties
 from headwater.folds import keeping
-from headwater.folds.batch import Rows, Told, row_type, table_of
+from headwater.folds.batch import Rows, Told, row_type
 from headwater.folds.clock import Clock
-from headwater.folds.kernel import GOES_ON, Instances, Node, node_of
+from headwater.folds.kernel import GOES_ON, Instances, Node
 from headwater.folds.pending import add, all_waiting, pending_spec, waiting
 from headwater.folds.ready import Ordered, codes_of, ready
 from headwater.folds.scale import MOST, Numbers, Scale
@@ -84,6 +84,7 @@ class Fold:
         schema: Schema,
         headers: Headers,
         transformer: Transformer,
+        node: Node,
         order: Mapping[str, str],
         type: Base,
         clocks: Mapping[str, Clock],
@@ -98,7 +99,7 @@ class Fold:
         self.order, self.clocks, self.reasons = order, clocks, reasons
         self.steps = steps
         """The steps as text, each with the schema that it tells."""
-        self.node: Node = node_of(transformer)
+        self.node = node
         self.layout = keeping.Layout(name, self.node, zone)
         self.scale = Scale(type)
         self.inputs = [h for h in headers_of(schema) if h not in clocks]
@@ -466,17 +467,9 @@ class Fold:
 
     def _gave(self, told: Told, rows: int, after: Beside, over: bool) -> Gave:
         """What was told, as tables in the order of the stream."""
-        order = told.in_order().tolist()
-        by_header: dict[str, list[tuple[Any, ...]]] = {}
-        places: dict[str, list[int]] = {}
-        for place, i in enumerate(order):
-            name, row = told.events[i]
-            by_header.setdefault(name, []).append(row)
-            places.setdefault(name, []).append(place)
-        tables = {}
-        for name, found in by_header.items():
-            tables[name] = table_of(self.outputs[name], found, self.zone)
-        made = {n: np.array(p, np.int64) for n, p in places.items()}
+        batch, _ = told.in_order(self.outputs)
+        tables = {name: r.table(self.zone) for name, r in batch.items()}
+        made = {name: r.place for name, r in batch.items()}
         return Gave(tables, made, rows, self._bound, over)
 
 

@@ -24,6 +24,7 @@ from headwater.engine.change import schema_of
 from headwater.engine.working import Working
 from headwater.folds.batch import Key, row_type, table_of
 from headwater.folds.codec import as_text, of_texts
+from headwater.folds.columnar import Columnar
 from headwater.folds.kernel import Chain, Keys, Leaf, Marks, Node, Sides
 from headwater.folds.states import KeptBag
 from headwater.interop.arrow_types import arrow_type
@@ -66,19 +67,9 @@ class Layout:
                 self._walk(first)
                 self._walk(second)
             case Keys(t=t) if node.headers:  # without a header below there is never a key
-                n = self._numbered(node)
-                header = next(iter(t.headers_in[h] for h in node.headers))
-                types = dict(header.fields)
-                row = RecordType(tuple((k, types[k]) for k in t.keys))
-                key = tuple((f"g{i}", arrow_type(types[k])) for i, k in enumerate(t.keys))
-                self.key_types[n] = row
-                self.keys[n] = MapSpec(
-                    f"s:{self.stream}.{n}",
-                    key,
-                    (*_COUNT, (TEXT, pa.large_string())),
-                    tuple(k for k, _ in key),
-                    "latest",
-                )
+                self._add_keys(node, t.keys, t.headers_in[node.headers[0]])
+            case Columnar(keyed=keyed) if keyed is not None:
+                self._add_keys(node, *keyed)
             case Leaf(t=t) if t.reads and (t.answer is not None or t.early is not None):
                 n = self._numbered(node)
                 self.bags[n] = {}
@@ -86,6 +77,15 @@ class Layout:
                     key = tuple((f"k{i}", arrow_type(f)) for i, (_, f) in enumerate(header.fields))
                     spec = MapSpec(f"b:{self.stream}.{n}.{name}", key, _COUNT, ())
                     self.bags[n][name] = (spec, header)
+
+    def _add_keys(self, node: Node, keys: Sequence[str], header: Header) -> None:
+        """The map of the states of keys."""
+        n, types = self._numbered(node), dict(header.fields)
+        key = tuple((f"g{i}", arrow_type(types[k])) for i, k in enumerate(keys))
+        self.key_types[n] = RecordType(tuple((k, types[k]) for k in keys))
+        ring = (*_COUNT, (TEXT, pa.large_string()))
+        by = tuple(k for k, _ in key)
+        self.keys[n] = MapSpec(f"s:{self.stream}.{n}", key, ring, by, "latest")
 
     def _numbered(self, node: Node) -> int:
         return self._places.setdefault(id(node), len(self._places))
@@ -168,7 +168,9 @@ def _loaded(layout: Layout, node: Node, state: Any, working: Working) -> Any:
         case Sides(left=left, right=right) | Chain(first=left, second=right):
             a, b = state
             return _loaded(layout, left, a, working), _loaded(layout, right, b, working)
-        case Keys():
+        case Columnar(keyed=None):
+            return state
+        case Keys() | Columnar():
             n = layout.number(node)
             if n is None or state != KEPT:
                 return state
@@ -217,7 +219,9 @@ def _saved(layout: Layout, node: Node, state: Any, working: Working) -> Any:
             a, b = (None, None) if state is None else state
             both = (_saved(layout, left, a, working), _saved(layout, right, b, working))
             return None if state is None else both
-        case Keys():
+        case Columnar(keyed=None):
+            return state
+        case Keys() | Columnar():
             return _saved_keys(layout, node, state, working)
         case Leaf():
             return _saved_bag(layout, node, state, working)

@@ -23,11 +23,11 @@ from typing import Any
 
 import numpy as np
 
-from headwater.folds.batch import Batch, Key, Rows, Told, batch_of
+from headwater.folds.batch import Batch, Key, Rows, Told
 from headwater.folds.states import all_held, held, with_held
 from headwater.state.keys import Ints
 from headwater.streams.fitting import taken_back
-from headwater.streams.schema import Event, headers_of
+from headwater.streams.schema import Event, Header, headers_of
 from headwater.streams.transformer import (
     LEFT_ALONE,
     NO_CALL,
@@ -94,7 +94,7 @@ def node_of(t: Transformer) -> Node:
         case Relaxed():
             return node_of(t.inner)
         case Composed():
-            return Chain(t)
+            return Chain(node_of(t.first), node_of(t.second), t.second.headers_in)
     raise AssertionError(t)
 
 
@@ -371,6 +371,7 @@ class Marks(Node):
         update, ret = self.t.update, self.t.ret
         bounds, places, events = starts.tolist(), marks.place.tolist(), marks.events
         add_place, add_of, add = told.place.append, told.of.append, told.events.append
+        add_turn, turn = told.turns.append, told.turn
         for i, y in enumerate(ys):
             a, b = bounds[i], bounds[i + 1]
             for k in range(a, b):
@@ -380,6 +381,7 @@ class Marks(Node):
                 for e in more:
                     add_place(places[k])
                     add_of(i)
+                    add_turn(turn)
                     add(e)
             ys[i] = y
 
@@ -514,6 +516,7 @@ class Keys(Node):
         """Rows that are told by key have it."""
         if not self.t._key_of:
             return
+        assert not below.rows, "what is told in columns is told below no key"
         for of, e in zip(below.of, below.events, strict=True):
             self.t.own(pairs[of][1], (e,))
 
@@ -561,29 +564,21 @@ def _held_of(at: Instances, pairs: Sequence[tuple[int, Key]]) -> list[Any]:
 class Chain(Node):
     """Two transformers, of which the second reads what the first tells in the same run."""
 
-    def __init__(self, t: Composed):
-        self.first, self.second = node_of(t.first), node_of(t.second)
-        self.headers: Mapping[str, Any] = t.second.headers_in
+    def __init__(self, first: Node, second: Node, headers: Mapping[str, Header]):
+        """`headers` are those of what the first tells."""
+        self.first, self.second, self.headers = first, second, headers
 
     def run(self, given: Batch, at: Instances, told: Told) -> Ran:
         pairs = [s if s is not None else (None, None) for s in at.state]
         between = Told()
         one = self.first.run(given, replace(at, state=[s[0] for s in pairs]), between)
-        order = between.in_order()
-        numbers = order.tolist()
-        batch = batch_of(
-            [between.events[i] for i in numbers], [between.of[i] for i in numbers], self.headers
-        )
+        batch, places = between.in_order(self.headers)
         # Places between the two are the numbers of what the first told, and all ends are behind them.
-        ends = np.where(at.end == GOES_ON, GOES_ON, len(numbers))
+        ends = np.where(at.end == GOES_ON, GOES_ON, len(places))
         below = Told()
         two = self.second.run(batch, Instances(at.x, [s[1] for s in pairs], ends), below)
-        places = [between.place[i] for i in numbers]
+        told.take_after(below, places, at.end)
         last = at.end.tolist()
-        # Several rows of the first have one place, so that what is told of them is put in order here.
-        for i in below.in_order().tolist():
-            place, of = below.place[i], below.of[i]
-            told.add(places[place] if place < len(places) else last[of], of, (below.events[i],))
         finals = list(zip(one.finals, two.finals, strict=True))
         states = list(zip(one.states, two.states, strict=True))
         over = [end != GOES_ON for end in last]

@@ -14,6 +14,7 @@ from headwater.dataflow.rows import values_of
 from headwater.errors import QueryError
 from headwater.folds import keeping
 from headwater.folds.codec import of_texts
+from headwater.folds.columnar import Columnar
 from headwater.folds.fold import Beside, Fold
 from headwater.folds.kernel import Chain, Keys, Leaf, Marks, Node, Sides
 from headwater.folds.scale import MOST
@@ -186,6 +187,9 @@ def _walk(node: Node, out: list[tuple[str, str, str]], below_key: bool) -> None:
             kept = own or "a state a key, found by the key"
             out.append((f"by {', '.join(t.keys)}", "keys side by side", kept))
             _walk(sub, out, True)
+        case Columnar():
+            kept = "a state a key, found by the key" if node.keyed else "little"
+            out.append((type(node).__name__, "in columns", kept))
         case Leaf(t=t):
             if not t.reads:
                 return

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -19,17 +19,20 @@ from sqlglot import exp
 from headwater.calculus.check import type_of
 from headwater.calculus.data import from_python
 from headwater.calculus.interpret import interpret
-from headwater.calculus.terms import Term
+from headwater.calculus.terms import Field, For, Num, Record, Rel, Sng, Term
 from headwater.calculus.types import BOOLEAN, TIMESTAMP, Base, RecordType, bag
 from headwater.dataflow.rows import rows_of
 from headwater.engine.spark.session import Session
-from headwater.errors import NotInterpretable, StreamError
+from headwater.errors import NotIncremental, NotInterpretable, StreamError
 from headwater.folds.asked import INSTANCE, Asked, instances_of
 from headwater.folds.batch import row_type, table_of
 from headwater.interop.spark_text import column_name
 from headwater.language.sql import read_sql
 from headwater.language.sql.opaque import Ask
+from headwater.plan.program import Bind
+from headwater.plan.scalar import scalar
 from headwater.state.files import FileSystem
+from headwater.state.run import column
 from headwater.streams.schema import Header
 
 Row = tuple[Any, ...]
@@ -149,8 +152,22 @@ class Scalar:
         ((found,),) = self.sql.relation(self.query, {self.header.name: (self.header, [row])})
         return found
 
+    @cached_property
+    def _bind(self) -> Bind | None:
+        """The expression over columns; None where a query is asked for each row."""
+        match self.asked.term:
+            case For(x, Rel(), Sng(Record(((_, expression),)), Num())):
+                columns: dict[Term, str] = {Field(x, n): n for n in self.header.columns}
+                try:
+                    return Bind("v_", scalar(expression, columns))
+                except NotIncremental:
+                    return None
+        return None
+
     def many(self, table: pa.Table) -> pa.Array:
         """The values of all rows of a table, in their order."""
+        if self._bind is not None:
+            return column(self.sql.session.evaluate([self._bind], table), "v_")
         numbers = pa.array(np.arange(table.num_rows, dtype=np.int64))
         given = {self.header.name: table.append_column(INSTANCE, numbers)}
         found = self.asked(table.num_rows, given, self.sql.session)
