@@ -135,6 +135,11 @@ def ready_by_definition(
     return ready
 
 
+def _common(closed: Mapping[str, Closed], headers: Collection[str]) -> int:
+    """Up to where headers are closed."""
+    return min(NEVER if closed[h].over else closed[h].upto for h in headers)
+
+
 def settled(
     events: Sequence[Event], closed: Mapping[str, Closed], line: Timeline, lasting: Any
 ) -> bool:
@@ -142,7 +147,7 @@ def settled(
     if not events:
         return False
     first = min(line.number(e.row.ts) for e in events)
-    common = min(NEVER if c.over else c.upto for c in closed.values())
+    common = _common(closed, closed)
     stays = any(
         e.header in lasting or closed[e.header].covers(getattr(e.row, "k", None), first + 1)
         for e in events
@@ -165,18 +170,23 @@ def meant(
     used = {h: closed[h] for h in headers_of(schema) if h not in clocks}
     over = all(c.over for c in used.values())
     held: list[str] = []
+    marks: list[Event] = []
     if clocks and settled(events, used, line, lasting):
         times = [line.number(e.row.ts) for e in events]
-        common = min(NEVER if c.over else c.upto for c in used.values())
-        upto = (max(times) // FRAME + 1) * FRAME if over else max(common, *times)
-        strikes = range(min(times) // FRAME + 1, upto // FRAME + 1)
+        last = (max(times) // FRAME + 1) * FRAME
         for clock in clocks:
+            cut = [h for h in used if depends(schema, clock, h) is not None]
+            common = _common(used, cut)
+            common = _common(used, used) if common == NEVER else common
+            there = [line.number(e.row.ts) for e in events if e.header in cut]
+            upto = last if over else max([common, *there])
+            strikes = range(min(times) // FRAME + 1, upto // FRAME + 1)
             row = query.headers[clock].row
-            events += [Event(clock, row(line.at(FRAME * n))) for n in strikes]
+            marks += [Event(clock, row(line.at(FRAME * n))) for n in strikes]
     elif clocks:
         held = [h for h in used if any(depends(schema, h, c) is not None for c in clocks)]
     ready = ready_by_definition(
-        schema, query.headers, list(clocks), events, used, line.number, lasting, held
+        schema, query.headers, list(clocks), [*events, *marks], used, line.number, lasting, held
     )
     return query.run(ready) if over else query.so_far(ready)
 

@@ -200,20 +200,21 @@ class Fold:
         rows: dict[str, pa.Table] = {}
         alone: set[str] = set()
         """Headers of which rows came, none was deleted, and none waits that could be ready."""
+        upto = {h: MOST if h in lasting and self._is_free(h) else reach for h in self.inputs}
         for h in self.inputs:
             new = came.get(h)
             self._check_order(h, new)
-            there = [self._waited(working, h, beside.low, reach)] if reach is not None else []
-            if new is not None and new.num_rows and reach is not None:
+            there = [self._waited(working, h, beside.low, upto[h])] if upto[h] is not None else []
+            if new is not None and new.num_rows and upto[h] is not None:
                 numbers = self.scale.numbers(column(new, self.order[h]))
-                there.append(new.filter(pa.array(numbers <= reach)))
+                there.append(new.filter(pa.array(numbers <= upto[h])))
             rows[h] = _present(there, self.headers[h])
             if len(there) == 2 and not there[0].num_rows and there[1].num_rows == rows[h].num_rows:
                 if not pc.any(pc.less(column(new, WEIGHT), 0)).as_py():
                     alone.add(h)
-        common = self._common(closed)
+        common = self._common(closed, self.inputs)
         first = self._first(rows, closed, lasting, beside, common)
-        strikes = self._strikes(rows, first, common, beside, over)
+        strikes = self._strikes(rows, closed, first, beside, over)
         for h, numbers in strikes.items():
             rows[h] = pa.table({self.order[h]: self.scale.values(numbers)})
         unsettled = self.clocks and first is None
@@ -227,13 +228,13 @@ class Fold:
             if h in alone:  # what came is cut in two, with nothing to add up
                 new = came[h]
                 numbers = self.scale.numbers(column(new, self.order[h]))
-                waits = numbers > reach
+                waits = numbers > upto[h]
                 waits[~waits] = ~mask
                 add(working, self.pending(h), new.filter(pa.array(waits)))
             else:
                 self._let_wait(working, h, came.get(h), taken[h])
             left += self._least({h: rows[h].filter(pa.array(~mask))})
-            left += self._beyond(came.get(h), h, reach)
+            left += self._beyond(came.get(h), h, upto[h])
         struck = {h: numbers[masks[h]] for h, numbers in strikes.items()}
         done = {**beside.struck, **{h: n[-1].item() for h, n in struck.items() if len(n)}}
         last = max(self._known(beside.last, self._greatest(taken)), default=None)
@@ -253,6 +254,10 @@ class Fold:
         if not all(self._struck(h, of_all=True) for h in self.inputs):
             bounds += [common, low]
         return None if None in bounds else min(bounds, default=None)
+
+    def _is_free(self, header: str) -> bool:
+        """Whether rows of a header wait for none but clocks."""
+        return all(depends(self.schema, header, h) is None for h in self.inputs)
 
     def _struck(self, header: str, of_all: bool = False) -> bool:
         """Whether some clock, or each one, cuts the rows of a header into frames."""
@@ -278,14 +283,14 @@ class Fold:
                 out[h] = max(found)
         return out
 
-    def _common(self, closed: Mapping[str, Punctuations]) -> Any:
-        """Up to where all headers are closed, for all keys; None if some are not."""
+    def _common(self, closed: Mapping[str, Punctuations], headers: Sequence[str]) -> Any:
+        """Up to where headers are closed, for all keys; None if some are not."""
         by_order = {}
-        for h in self.inputs:
+        for h in headers:
             whole = [p for p in closed.get(h, Punctuations.NONE) if set(p.shape) <= {self.order[h]}]
             by_order[h] = Punctuations(whole)
         found = self._reaches(by_order)
-        return min(found.values()) if len(found) == len(self.inputs) else None
+        return min(found.values()) if found and len(found) == len(headers) else None
 
     def _first(
         self,
@@ -364,22 +369,35 @@ class Fold:
         return [rest.min().item()] if len(rest) else []
 
     def _strikes(
-        self, rows: Mapping[str, pa.Table], first: Any, common: Any, beside: Beside, over: bool
+        self,
+        rows: Mapping[str, pa.Table],
+        closed: Mapping[str, Punctuations],
+        first: Any,
+        beside: Beside,
+        over: bool,
     ) -> dict[str, Numbers]:
-        """The times at which clocks may strike: behind the first row, as far as all headers are closed or rows are there.
+        """The times at which clocks may strike: behind the first row, as far as what they cut is closed or rows are there.
 
-        Rows behind a strike that is not ready wait for it, so that strikes up to the last row are among them.
+        Rows behind a strike that is not ready wait for it, so that strikes up to the last row are among them. When
+        everything is over, the last frame is that of the last row.
         """
         if first is None:
             return {h: np.zeros(0, np.int64) for h in self.clocks}
-        last = max(self._known(beside.last, self._greatest(rows)), default=first)
         out: dict[str, Numbers] = {}
         for h, clock in self.clocks.items():
-            if over or (common is not None and common >= MOST):
-                upto = clock.next(last)  # behind the last row only its frame is told
+            after = beside.struck.get(h, first)
+            if over:
+                upto = clock.next(
+                    max(self._known(beside.last, self._greatest(rows)), default=first)
+                )
             else:
-                upto = max(self._known(common, [last]))
-            out[h] = clock.strikes(beside.struck.get(h, first), upto)
+                cut = [g for g in self.inputs if depends(self.schema, h, g) is not None]
+                common = self._common(closed, cut)
+                if common is None or common >= MOST:
+                    common = self._common(closed, self.inputs)
+                last = self._greatest({g: rows[g] for g in cut})
+                upto = max(self._known(common, last), default=after)
+            out[h] = clock.strikes(after, upto)
         return out
 
     # --- order ------------------------------------------------------------------------------------------------
