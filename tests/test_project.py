@@ -38,7 +38,7 @@ ARROWS: dict[str, set[str]] = {
     "show": {"plan", "theory"},
     "api": {"io", "show", "dataflow", "folds"},
     "flow": {"dataflow"},
-    "st": {"streams"},
+    "st": {"folds"},
     "copies": {"api"},
     "command": {"copies"},
     "dataflow": {"io"},

@@ -1,7 +1,8 @@
 """The words of streams, for `import headwater.st as st`: schemas, patterns, steps, pipelines, and the differ."""
 
+from headwater.folds.comparing import differ
 from headwater.streams.columns import fields
-from headwater.streams.differ import Differ, Difference, differ
+from headwater.streams.differ import Differ, Difference
 from headwater.streams.evaluator import Evaluator
 from headwater.streams.pipeline import Query, Steps, on
 from headwater.streams.regex import when

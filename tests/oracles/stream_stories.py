@@ -143,17 +143,16 @@ def _common(closed: Mapping[str, Closed], headers: Collection[str]) -> int:
 def settled(
     events: Sequence[Event], closed: Mapping[str, Closed], line: Timeline, lasting: Any
 ) -> bool:
-    """Whether it is known behind which row clocks begin: the first one stays, and nothing comes in a frame before its own."""
-    if not events:
-        return False
-    first = min(line.number(e.row.ts) for e in events)
-    common = _common(closed, closed)
-    stays = any(
-        e.header in lasting or closed[e.header].covers(getattr(e.row, "k", None), first + 1)
+    """Whether it is known behind which row clocks begin: the first that stays, if nothing comes in a frame before its own."""
+    stay = [
+        number
         for e in events
-        if line.number(e.row.ts) == first
-    )
-    return common > first or (stays and (common // FRAME + 1) * FRAME > first)
+        if e.header in lasting
+        or closed[e.header].covers(getattr(e.row, "k", None), line.number(e.row.ts) + 1)
+        for number in [line.number(e.row.ts)]
+    ]
+    common = _common(closed, closed)
+    return bool(stay) and (common > min(stay) or (common // FRAME + 1) * FRAME > min(stay))
 
 
 def meant(

@@ -300,21 +300,18 @@ class Fold:
         beside: Beside,
         common: Any,
     ) -> Any:
-        """The first row, behind which clocks strike, once it stays and nothing can come in a frame before its own."""
-        first = min(self._least(rows), default=None)
-        if beside.first is not None or not self.clocks or first is None or common is None:
+        """The first row that stays, behind which clocks strike, once nothing can come in a frame before its own."""
+        if beside.first is not None or not self.clocks or common is None:
             return beside.first
-        if common > first:
+        stay = {
+            h: rows[h] if h in lasting else rows[h].filter(pa.array(matching(closed[h], rows[h])))
+            for h in self.inputs
+        }
+        first = min(self._least(stay), default=None)
+        if first is None or common > first:
             return first
-        if any(clock.next(common) <= first for clock in self.clocks.values()):
-            return None
-        for h in self.inputs:
-            table = rows[h]
-            at_first = self.scale.numbers(column(table, self.order[h])) == first
-            stays = h in lasting or matching(closed[h], table)
-            if (at_first & stays).any():
-                return first
-        return None
+        earlier = any(clock.next(common) <= first for clock in self.clocks.values())
+        return None if earlier else first
 
     def _check_order(self, header: str, new: pa.Table | None) -> None:
         if new is not None and new.num_rows and column(new, self.order[header]).null_count:

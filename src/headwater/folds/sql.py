@@ -132,9 +132,11 @@ class Sql:
     def fewer(self, text: str) -> bool:
         """Whether a query never has more rows than the one table that it reads."""
         tree = sqlglot.parse_one(text, read="spark")
-        several = (exp.Join, exp.Union, exp.Explode, exp.Lateral, exp.Values, exp.Subquery)
+        several = (exp.Join, exp.Union, exp.Explode, exp.Lateral, exp.Values)
         grouped = tree.find(exp.Cube, exp.Rollup, exp.GroupingSets)
-        return grouped is None and not any(tree.find(kind) for kind in several)
+        # A subquery that is read as a table may have any number of rows; one that is a value adds none.
+        tables = any(isinstance(f.this, exp.Subquery) for f in tree.find_all(exp.From))
+        return grouped is None and not tables and not any(tree.find(kind) for kind in several)
 
 
 class Scalar:
