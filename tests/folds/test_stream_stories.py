@@ -111,6 +111,8 @@ def play(path: Path, name: str, seed: int, steps: int = 8) -> None:
 
 
 @pytest.mark.parametrize("name", PIPELINES)
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, 12))]
+)
 def test_what_is_told_is_what_is_meant(tmp_path: Path, name: str, seed: int) -> None:
     play(tmp_path, name, seed)
