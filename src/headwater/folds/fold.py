@@ -158,7 +158,9 @@ class Fold:
         if not any(something) and not over:
             if after != beside or (data is None and any(t.num_rows for t in came.values())):
                 keeping.save(self.layout, self.node, state, after.data, working)
-            return None
+            if self._bound is None:
+                return None
+            return Gave({}, {}, 0, self._bound, False)  # nothing is told, and more is closed
         batch, count = self.batch(taken, struck)
         end = count if over else GOES_ON
         told = Told()
