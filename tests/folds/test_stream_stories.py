@@ -19,8 +19,9 @@ from stream_stories import TIMELINES, Story, meant
 class Played:
     """A story as a database has it, beside what is meant."""
 
-    def __init__(self, path: Path, pipeline: Pipeline, seed: int):
+    def __init__(self, path: Path, pipeline: Pipeline, seed: int, partitions: int | None = None):
         self.path, self.pipeline, self.pick = path, pipeline, Random(seed)
+        self.partitions = partitions
         pick = self.pick
         times = ["times"] if pipeline.times_only else [*TIMELINES, "times"]
         if pipeline.clocks:
@@ -42,7 +43,7 @@ class Played:
         self.defined: dict[str, Any] = {"order": "ts", **pipeline.options}
         self.defined["marks"] = dict.fromkeys(pipeline.clocks, self.line.interval)
         self.is_defined = False
-        self.db = hw.open(path)
+        self.db = hw.open(path, partitions=partitions)
         for name, header in self.sources.items():
             self.declare(name, header)
         first = self.story.first_rows()
@@ -71,7 +72,7 @@ class Played:
 
     def open_again(self) -> None:
         self.db.close()
-        self.db = hw.open(self.path)
+        self.db = hw.open(self.path, partitions=self.partitions)
         if self.is_defined:
             self.define()
 
@@ -88,8 +89,8 @@ class Played:
         return meant(self.query, events, closed, self.clocks, self.line, lasting)
 
 
-def play(path: Path, name: str, seed: int, steps: int = 8) -> None:
-    played = Played(path / "db", PIPELINES[name], seed)
+def play(path: Path, name: str, seed: int, steps: int = 8, partitions: int | None = None) -> None:
+    played = Played(path / "db", PIPELINES[name], seed, partitions)
     pick = Random(seed)
     late = 0 if pick.random() < 0.7 else pick.randrange(1, 4)
     for number in range(steps):

@@ -135,11 +135,13 @@ class Fold:
         closed: Mapping[str, Punctuations],
         lasting: frozenset[str],
         version: int,
+        spread: Any = None,
         all_that_wait: bool = False,
     ) -> Gave | None:
-        """Takes rows in and runs what is ready; None if nothing is. `lasting` are headers whose rows are never deleted.
+        """Takes rows in and runs what is ready; None if nothing is.
 
-        `all_that_wait` looks at every row that waits: some came while the stream was not bound.
+        `lasting` are headers whose rows are never deleted; `spread` runs keys with many rows elsewhere; `all_that_wait`
+        looks at every row that waits: some came while the stream was not bound.
         """
         state, data = keeping.load(self.layout, self.node, working)
         beside = Beside() if data is None else Beside(*data)
@@ -165,6 +167,8 @@ class Fold:
         end = count if over else GOES_ON
         told = Told()
         at = Instances([None], [state], np.array([end], np.int64))
+        for node in self.layout.spreading:
+            node.spread = spread
         ran = self.node.run(batch, at, told)
         keeping.save(self.layout, self.node, ran.states[0], after.data, working)
         gave = self._gave(told, sum(t.num_rows for t in taken.values()), after, over)
