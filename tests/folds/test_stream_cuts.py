@@ -127,7 +127,7 @@ def test_one_stream_in_many_ways(name: str) -> None:
 
 
 def test_one_stream_in_twenty_ways() -> None:
-    compare("key and sequence side by side", 2, 20)
+    compare("key and sequence side by side", 2, 20, 12)
 
 
 @pytest.mark.slow
