@@ -31,7 +31,6 @@ from headwater.streams.schema import Event, Header, headers_of
 from headwater.streams.transformer import (
     LEFT_ALONE,
     NO_CALL,
-    NOTHING,
     TAKEN,
     Composed,
     Hierarchical,
@@ -108,8 +107,13 @@ def together(f: Any, given: Sequence[tuple[Any, ...]]) -> Sequence[Any]:
 
 
 def _is_nothing(t: Transformer) -> bool:
-    """Whether a transformer reads nothing and tells nothing."""
-    return t is NOTHING or (isinstance(t, Relaxed) and _is_nothing(t.inner))
+    """Whether a transformer reads nothing and tells nothing; told from what it has, for one that was sent is a copy."""
+    match t:
+        case Relaxed(inner):
+            return _is_nothing(inner)
+        case Relational(reads, gives, None, None, None):
+            return not reads and not gives
+    return False
 
 
 def _only(given: Batch, headers: Sequence[str]) -> dict[str, Rows]:
