@@ -154,7 +154,9 @@ class Flowing(Declaring):
                 )
             self._check_name(n)
         taken = {*self.catalog.sources, *self.catalog.views}
-        if (stage.name not in stage.outputs and stage.name in taken) or stage.name in self.stream_defs:
+        if (
+            stage.name not in stage.outputs and stage.name in taken
+        ) or stage.name in self.stream_defs:
             raise NameTaken(
                 f"there is a source, view or stream `{stage.name}` already",
                 hint="give the stage another name",

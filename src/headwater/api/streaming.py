@@ -141,7 +141,8 @@ class Streaming(Punctuating):
             most = self.policy.most_here
             spread = Spread(self.session, self.path, fold.layout, working, most)
             lasting = self._lasting(stream)
-            return fold.run(working, came, closed, lasting, commit.version, spread, waited)
+            known = None if waited else before
+            return fold.run(working, came, closed, lasting, commit.version, spread, known)
         except HeadwaterError as e:
             e.what = f"the stream `{stream.name}`: {e.what}"
             e.args = (e.what,)

@@ -30,6 +30,7 @@ from headwater.errors import StreamError, Ties
 from headwater.folds import keeping
 from headwater.folds.batch import Rows, Told, row_type
 from headwater.folds.clock import Clock
+from headwater.folds.ended import without_ended
 from headwater.folds.kernel import GOES_ON, Instances, Node
 from headwater.folds.pending import add, all_waiting, pending_spec, waiting
 from headwater.folds.ready import Ordered, codes_of, ready
@@ -136,16 +137,16 @@ class Fold:
         lasting: frozenset[str],
         version: int,
         spread: Any = None,
-        all_that_wait: bool = False,
+        before: Mapping[str, Punctuations] | None = None,
     ) -> Gave | None:
         """Takes rows in and runs what is ready; None if nothing is.
 
-        `lasting` are headers whose rows are never deleted; `spread` runs keys with many rows elsewhere; `all_that_wait`
-        looks at every row that waits: some came while the stream was not bound.
+        `lasting` are headers whose rows are never deleted; `spread` runs keys with many rows elsewhere; `before` is
+        what was closed at the last run, None where the stream was not bound since: then rows may wait that nobody saw.
         """
         state, data = keeping.load(self.layout, self.node, working)
         beside = Beside() if data is None else Beside(*data)
-        if all_that_wait:
+        if before is None:
             beside = replace(beside, low=None)
         if beside.ended and not any(t.num_rows for t in came.values()):
             return None
@@ -158,7 +159,12 @@ class Fold:
             taken, struck, after = self._taken(working, came, closed, lasting, beside, over)
         something = [*(t.num_rows for t in taken.values()), *map(len, struck.values())]
         if not any(something) and not over:
-            if after != beside or (data is None and any(t.num_rows for t in came.values())):
+            state, ended = without_ended(self.node, state, closed, before or {})
+            if (
+                ended
+                or after != beside
+                or (data is None and any(t.num_rows for t in came.values()))
+            ):
                 keeping.save(self.layout, self.node, state, after.data, working)
             if self._bound is None:
                 return None
@@ -170,7 +176,8 @@ class Fold:
         for node in self.layout.spreading:
             node.spread = spread
         ran = self.node.run(batch, at, told)
-        keeping.save(self.layout, self.node, ran.states[0], after.data, working)
+        state, _ = without_ended(self.node, ran.states[0], closed, before or {})
+        keeping.save(self.layout, self.node, state, after.data, working)
         gave = self._gave(told, sum(t.num_rows for t in taken.values()), after, over)
         for h, table in gave.tables.items():
             header = self.outputs[h]
