@@ -73,7 +73,7 @@ class Layout:
                 self._walk(first)
                 self._walk(second)
             case Keys(t=t) if node.headers:  # without a header below there is never a key
-                self._add_keys(node, t.keys, next(iter(t.headers_in[h] for h in node.headers)))
+                self._add_keys(node, t.keys, t.headers_in[node.headers[0]])
                 self.spreading.append(node)
             case Columnar(keyed=keyed) if keyed is not None:
                 self._add_keys(node, *keyed)
