@@ -69,6 +69,14 @@ def restored(data: Any) -> Any:
     return cls(**{n: restored(v) for n, v in data.items() if n != "is"})
 
 
+def without_marks(data: Any) -> Any:
+    """The data of a step, whatever its functions do."""
+    if isinstance(data, dict):
+        skip = {"mark"} if "function" in data else set()
+        return {k: without_marks(v) for k, v in data.items() if k not in skip}
+    return [without_marks(v) for v in data] if isinstance(data, list) else data
+
+
 def functions_in(data: Any) -> Iterator[tuple[str, str]]:
     """The functions of a step's data: names and marks."""
     if isinstance(data, dict):

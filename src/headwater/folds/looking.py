@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from headwater.calculus.patterns import ANYTHING, Punctuation, Punctuations
 from headwater.dataflow.rows import values_of
-from headwater.errors import QueryError
+from headwater.errors import BadChange, QueryError
 from headwater.folds import keeping
 from headwater.folds.codec import of_texts
 from headwater.folds.columnar import Columnar
@@ -38,7 +38,8 @@ class Waiting:
     """For each header that is not closed far enough for the first row, up to where it is; None if nothing is closed."""
 
     def __str__(self) -> str:
-        told = f"{self.rows} rows of `{self.header}` wait, the first at {self.first}"
+        many = "1 row" if self.rows == 1 else f"{self.rows} rows"
+        told = f"{many} of `{self.header}` {'waits' if self.rows == 1 else 'wait'}, the first at {self.first}"
         if not self.waits_for:
             return f"{told}: rows before them wait"
         behind = [
@@ -119,8 +120,11 @@ def kept_for(fold: Fold, key: tuple[Any, ...], at: Callable[[MapSpec], Arrangeme
     for n, row in places.items():
         try:
             wanted = keeping.keyed(layout.keys[n], row, [key], layout.zone)
-        except NOT_FITTING as e:
-            raise QueryError(f"{key!r} is no key of `{fold.name}`", hint=f"its key is {row}") from e
+        except (BadChange, *NOT_FITTING) as e:
+            columns = ", ".join(f"{n} {t}" for n, t in row.fields)
+            raise QueryError(
+                f"{key!r} is no key of `{fold.name}`", hint=f"its key is {columns}"
+            ) from e
         found = at(layout.keys[n]).lookup(wanted)
         states = of_texts(values_of(column(found, keeping.TEXT)))
         out.append(states[0] if states else None)

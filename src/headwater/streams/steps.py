@@ -18,8 +18,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, assert_never
 
+from headwater.calculus.types import Base
 from headwater.errors import SchemaMismatch, UnknownName
-from headwater.streams.columns import Row, named, safely
+from headwater.streams.columns import Row, listed, named, safely
 from headwater.streams.evaluator import Evaluator, NoSQL
 from headwater.streams.schema import (
     Bag,
@@ -141,7 +142,25 @@ class Step(ABC):
 def _shown(value: Any) -> str:
     if callable(value) and not isinstance(value, Step):
         return str(getattr(value, "__qualname__", value))
+    if isinstance(value, tuple) and value and all(_is_pair(v) for v in value):
+        if all(isinstance(kind, Base) for _, kind in value):
+            return repr(listed(value))
+        told = ", ".join(f"{name!r}: {_shown(columns)}" for name, columns in value)
+        return f"{{{told}}}"
     return str(value) if isinstance(value, Step) else repr(value)
+
+
+def _is_pair(value: Any) -> bool:
+    """A name with a type or with columns, as steps declare them."""
+    return (
+        isinstance(value, tuple)
+        and len(value) == 2
+        and isinstance(value[0], str)
+        and (
+            isinstance(value[1], Base)
+            or (isinstance(value[1], tuple) and all(map(_is_pair, value[1])))
+        )
+    )
 
 
 def cells(schema: Schema, headers: Headers) -> frozenset[tuple[str, str]]:
@@ -152,10 +171,13 @@ def cells(schema: Schema, headers: Headers) -> frozenset[tuple[str, str]]:
 # --- what a step asks for ---------------------------------------------------------------------------------
 
 
-def misfit(step: Step, schema: Schema, asked: str, hint: str = "") -> SchemaMismatch:
-    """A step that is given a schema of another shape."""
+def misfit(
+    step: Step, schema: Schema, asked: str, hint: str = "", why: object = None
+) -> SchemaMismatch:
+    """A step that is given a schema of another shape; `why` is where they first differ."""
+    more = "" if why is None else f": {why}"
     return SchemaMismatch(
-        f"{step} does not fit: it asks for {asked}, and is given `{schema}`",
+        f"{step} does not fit: it asks for {asked}, and is given `{schema}`{more}",
         hint=hint or "`lift(at, step)` applies a step to a part of a schema",
     )
 
@@ -179,8 +201,11 @@ def the_header(step: Step, names: Iterable[str], named: str | None = None) -> st
         return named
     if len(found) != 1:
         raise SchemaMismatch(
-            f"{step} does not fit: it asks for rows of one header, and is given {len(found)}: {', '.join(found)}",
-            hint="name the header that it is about",
+            f"{step} does not fit: it asks for rows of one header, and is given "
+            + (f"{len(found)}: {', '.join(found)}" if found else "none"),
+            hint="name the header that it is about"
+            if found
+            else "rows stand below marks: h[bag rows]; `window` makes some marks the outer ones",
         )
     return found[0]
 
