@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Any
 
 import headwater as hw
@@ -75,6 +77,10 @@ class Story:
     append_only: set[str]
     views: dict[str, str]
     steps: list[tuple[dict[str, Any], dict[str, Punctuation]]] = field(default_factory=list)
+    sources: dict[str, str] = field(default_factory=lambda: SOURCES)
+    pool: Sequence[str] = tuple(VIEWS)
+    """Views that may be defined later."""
+    keys: dict[str, str] = field(default_factory=dict)
 
 
 def story(seed: int, steps: int = 8, views: int = 4) -> Story:
@@ -127,6 +133,157 @@ def story(seed: int, steps: int = 8, views: int = 4) -> Story:
         made.steps.append((change, points))
         low += rng.choice([0, 1, 1, 2])
     return made
+
+
+# --- sessions ----------------------------------------------------------------------------------------------------------
+
+MOMENTS = {"m": "a INT, ts TIMESTAMP, b INT", "q": "a INT, ts TIMESTAMP"}
+SESSIONS = [
+    "SELECT a, session_window.start AS s, session_window.end AS e, count(*) AS n FROM m GROUP BY a, session_window(ts, '3 seconds')",
+    "SELECT session_window.start AS s, sum(b) AS x FROM m GROUP BY session_window(ts, '2 seconds')",
+    "SELECT session_window, a, max(b) AS top FROM m WHERE b > 0 GROUP BY session_window(ts, '4 seconds'), a",
+    "SELECT a, b, session_window.start AS s, count(*) AS n FROM m GROUP BY session_window(ts, '3 seconds'), a, b",
+    "SELECT a, session_window.start AS s, count(*) AS n FROM m GROUP BY a, session_window(ts, '6 seconds')",
+    "SELECT x.a, count(*) AS n FROM (SELECT a, session_window.start AS s FROM m GROUP BY a, session_window(ts, '3 seconds')) x GROUP BY x.a",
+    "SELECT x.s, count(*) AS n FROM (SELECT a, session_window.start AS s FROM m GROUP BY a, session_window(ts, '3 seconds')) x GROUP BY x.s",
+    "SELECT x.a, x.s, q.ts FROM (SELECT a, session_window.start AS s FROM m GROUP BY a, session_window(ts, '3 seconds')) x "
+    "JOIN q ON x.a = q.a AND x.s <= q.ts AND q.ts <= x.s + INTERVAL 4 SECONDS",
+    "SELECT x.a, session_window.start AS t, count(*) AS n FROM (SELECT a, session_window.start AS s FROM m "
+    "GROUP BY a, session_window(ts, '2 seconds')) x GROUP BY x.a, session_window(x.s, '5 seconds')",
+    "SELECT a, session_window.start AS s, count(*) AS n FROM (SELECT a, ts FROM m UNION ALL SELECT a, ts FROM q) x "
+    "GROUP BY a, session_window(ts, '3 seconds')",
+    "SELECT a, count(*) AS n FROM m WHERE ts IS NOT NULL GROUP BY a",
+    "SELECT a, ts, lag(ts) OVER (PARTITION BY a ORDER BY ts) AS before FROM m",
+]
+
+
+def moment(second: float) -> datetime:
+    """A time so many seconds after the beginning of all stories."""
+    return datetime(2024, 1, 1) + timedelta(seconds=second)
+
+
+def sessions_story(seed: int, steps: int = 8, views: int = 3) -> Story:
+    """A random story of sessions, in which no row comes late."""
+    rng = random.Random(seed)
+    closes = {
+        n: rng.choice(["ts", "ts", "ts", ("a", "ts"), ["ts", "a"]] + [()] * (n == "q"))
+        for n in MOMENTS
+    }
+    chosen = [SESSIONS[seed % len(SESSIONS)], *rng.sample(SESSIONS, views - 1)]
+    named = {f"v{i}": q for i, q in enumerate(chosen)}
+    only = {n for n in MOMENTS if rng.random() < 0.3}
+    made = Story(closes, only, named, sources=MOMENTS, pool=SESSIONS)
+
+    def row(name: str, low: int, _: Rows) -> tuple[Any, ...]:
+        ts = moment(low + rng.choice([-2, 0, 1, 2, 3, 4, 6, 8]))
+        return (rng.randint(0, 2), ts, rng.randint(0, 2))[: 3 if name == "m" else 2]
+
+    def point(name: str, low: int) -> Punctuation:
+        given = closes[name]
+        time = rng.choice(
+            [hw.below(moment(low)), hw.upto(moment(low)), hw.below(moment(low + 2)), moment(low)]
+        )
+        if isinstance(given, tuple):
+            return hw.closed(a=rng.choice([0, 1, {1, 2}, hw.anything]), ts=time)
+        if isinstance(given, list) and rng.random() < 0.1:
+            return hw.closed(a=0)
+        return hw.closed(ts=time)
+
+    _tell(made, rng, steps, row, point)
+    return made
+
+
+# --- keys that are closed through entries ------------------------------------------------------------------------------
+
+ORDERS = {"o": "id INT, g INT, t INT, e INT", "p": "id INT, t INT, c INT"}
+THROUGH = [
+    "SELECT o.id, count(*) AS n FROM o JOIN p ON o.id = p.id AND p.t <= o.e GROUP BY o.id",
+    "SELECT o.id, o.g, max(p.c) AS top FROM o JOIN p ON o.id = p.id AND p.t BETWEEN o.t AND o.e GROUP BY o.id, o.g",
+    "SELECT x.g, avg(x.top) AS mean FROM (SELECT o.id, o.g, max(p.c) AS top FROM o JOIN p ON o.id = p.id AND p.t BETWEEN o.t AND o.e "
+    "GROUP BY o.id, o.g) x GROUP BY x.g",
+    "SELECT x.id, x.c FROM (SELECT o.id, p.c, row_number() OVER (PARTITION BY o.id ORDER BY p.c DESC, p.t) AS n "
+    "FROM o JOIN p ON o.id = p.id AND p.t >= o.t AND p.t <= o.e) x WHERE x.n = 1",
+    "SELECT DISTINCT o.id FROM o JOIN p ON o.id = p.id AND p.t < o.e",
+    "SELECT p.id, count(DISTINCT p.c) AS n FROM p JOIN o ON o.id = p.id AND p.t <= o.e + 1 WHERE o.g > 0 GROUP BY p.id",
+    "SELECT o.id, count(p.c) AS n FROM o LEFT JOIN p ON o.id = p.id AND p.t <= o.e GROUP BY o.id",
+    "SELECT a.id, count(*) AS n FROM o a JOIN p ON a.id = p.id AND p.t <= a.e JOIN o b ON b.id = p.c AND p.t <= b.e GROUP BY a.id",
+    "SELECT o.id, count(*) AS n FROM o JOIN p ON o.id = p.id AND p.t <= o.e JOIN p r ON o.id = r.id AND r.t <= o.e GROUP BY o.id",
+    "SELECT o.id + 1 AS w, count(*) AS n FROM o JOIN p ON o.id = p.id AND p.t <= o.e GROUP BY o.id + 1",
+    "SELECT o.id, o.t, sum(p.c) AS x FROM o JOIN p ON o.id = p.id GROUP BY o.id, o.t",
+]
+
+
+def through_story(seed: int, steps: int = 8, views: int = 3) -> Story:
+    """A random story of orders that are known by a number, each until some time, in which no row comes late."""
+    rng = random.Random(seed)
+    closes = {n: rng.choice(["t", "t", "t", ["t", "id"]]) for n in ORDERS}
+    chosen = [THROUGH[seed % len(THROUGH)], *rng.sample(THROUGH, views - 1)]
+    named = {f"v{i}": q for i, q in enumerate(chosen)}
+    only = {n for n in ORDERS if rng.random() < 0.3}
+    made = Story(closes, only, named, sources=ORDERS, pool=THROUGH, keys={"o": "id"})
+    numbers = list(range(40))
+    rng.shuffle(numbers)
+
+    def row(name: str, low: int, there: Rows) -> tuple[Any, ...] | None:
+        t = low + rng.choice([-1, 0, 0, 1, 2, 3])
+        number = rng.choice(numbers[: 4 + low])
+        if name == "p":
+            return (number, t, rng.randint(0, 3))
+        if any(x[0] == number for x in there):
+            return None
+        return (number, rng.randint(0, 2), t, t + rng.randint(0, 3))
+
+    def point(name: str, low: int) -> Punctuation:
+        if isinstance(closes[name], list) and rng.random() < 0.2:
+            return hw.closed(id=rng.choice(numbers))
+        return hw.closed(t=rng.choice([hw.below(low), hw.upto(low), hw.below(low + 2), low]))
+
+    _tell(made, rng, steps, row, point)
+    return made
+
+
+Rows = list[tuple[Any, ...]]
+
+
+def _tell(made: Story, rng: random.Random, steps: int, row: Any, point: Any) -> None:
+    """Adds steps to a story: rows that are in time, deletions of open rows, punctuations."""
+    there: dict[str, list[tuple[Any, ...]]] = {n: [] for n in made.sources}
+    closed: dict[str, list[Punctuation]] = {n: [] for n in made.sources}
+    low = 0
+
+    def late(name: str, x: tuple[Any, ...]) -> bool:
+        names = [c.split()[0] for c in made.sources[name].split(", ")]
+        return any(p.matches(dict(zip(names, x, strict=True))) for p in closed[name])
+
+    for _ in range(steps):
+        change: dict[str, Any] = {}
+        for name in made.sources:
+            if rng.random() < 0.2:
+                continue
+            gone: Rows = []
+            if name not in made.append_only:
+                open_ = [x for x in there[name] if not late(name, x)]
+                gone = rng.sample(open_, min(len(open_), rng.randint(0, 2)))
+            for x in gone:
+                there[name].remove(x)
+            rows: Rows = []
+            for _ in range(rng.randint(0, 5)):
+                x = row(name, low, there[name])
+                if x is not None and not late(name, x):
+                    rows.append(x)
+                    there[name].append(x)
+            if rows or gone:
+                change[name] = hw.Delta(inserts=rows, deletes=gone)
+        points: dict[str, Punctuation] = {}
+        for name in made.sources:
+            if made.closes[name] != () and rng.random() < 0.6:
+                p = points[name] = point(name, low)
+                closed[name].append(p)
+        made.steps.append((change, points))
+        low += rng.choice([0, 1, 2, 3])
+
+
+# --- rows and punctuations ---------------------------------------------------------------------------------------------
 
 
 def _row(rng: random.Random, name: str, low: int) -> tuple[Any, ...]:

@@ -7,25 +7,27 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import headwater as hw
-from closings import SOURCES, story
+from closings import Story, sessions_story, story, through_story
 from test_bounds import final_rows, purge, rows_of
 
 
-def play(path: Path, seed: int, retain: Any) -> None:
-    told, chance = story(seed, steps=5, views=3), random.Random(seed)
+def play(path: Path, seed: int, retain: Any, of: Callable[..., Story] = story) -> None:
+    told, chance = of(seed, steps=5, views=3), random.Random(seed)
     plain, closing = hw.open(path / "plain"), hw.open(path / "closing")
-    for name, ddl in SOURCES.items():
-        closes = told.closes[name]
-        plain.source(name, ddl)
+    for name, ddl in told.sources.items():
+        closes, key = told.closes[name], told.keys.get(name)
+        plain.source(name, ddl, key=key)
         closing.source(
             name,
             ddl,
+            key=key,
             closes=closes,
             append_only=name in told.append_only,
             retain=retain if closes != () else True,
@@ -59,8 +61,20 @@ def test_views_say_the_same_whatever_is_kept(tmp_path: Path, seed: int, retain: 
     play(tmp_path, seed, retain)
 
 
+@pytest.mark.parametrize("retain", ["open", True])
+@pytest.mark.parametrize("of", [sessions_story, through_story])
+@pytest.mark.parametrize("seed", range(2))
+def test_what_is_found_is_the_same_whatever_is_kept(
+    tmp_path: Path, seed: int, of: Callable[..., Story], retain: Any
+) -> None:
+    play(tmp_path, seed, retain, of)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("retain", ["open", True])
-@pytest.mark.parametrize("seed", range(1000, 1100))
-def test_long_stories_of_what_is_kept(tmp_path: Path, seed: int, retain: Any) -> None:
-    play(tmp_path, seed, retain)
+@pytest.mark.parametrize("of", [story, sessions_story, through_story])
+@pytest.mark.parametrize("seed", range(1000, 1060))
+def test_long_stories_of_what_is_kept(
+    tmp_path: Path, seed: int, of: Callable[..., Story], retain: Any
+) -> None:
+    play(tmp_path, seed, retain, of)

@@ -13,7 +13,7 @@ from hypothesis import strategies as some
 
 from headwater.calculus.types import BIGINT, DOUBLE
 from headwater.errors import HeadwaterError
-from headwater.streams.differ import PIECE, Differ, differ
+from headwater.streams.differ import LEFT, PIECE, RIGHT, Differ, differ
 from headwater.streams.order import depends
 from headwater.streams.schema import Bag, Event, Header, Par, PartitionBy, Schema, Seq, Sync
 from headwater.streams.schema import parse as schema_of
@@ -65,17 +65,22 @@ def test_nothing_is_found_exactly_when_the_streams_are_equal(
     if len(swapped) > 1:  # a sequence that is close to the left one, and often another stream
         i, j = randomness.randrange(len(swapped)), randomness.randrange(len(swapped))
         swapped[i], swapped[j] = swapped[j], swapped[i]
-    for right in (other, swapped, shuffled(schema, left, randomness)):
+    same = shuffled(schema, left, randomness)
+    for right in (other, swapped, same, same[:-1], [*same, *other[:1]]):
         equal = parse(schema, HEADERS, left) == parse(schema, HEADERS, right)
         assert (differ(schema, HEADERS, left, right) is None) == equal
         assert (differ(schema, HEADERS, right, left) is None) == equal
-        # Online, in any interleaving of the two sides.
+        # Online, in any interleaving of the two sides, of which one may be over long before the other.
         both = Differ(schema, HEADERS)
-        rest = [list(left), list(right)]
+        rest: list[list[Event | None]] = [[*left, None], [*right, None]]
         while any(rest):
-            side = randomness.choice([s for s in (0, 1) if rest[s]])
-            (both.left, both.right)[side](rest[side].pop(0))
-        found = both.end()
+            side = randomness.choice([s for s in (LEFT, RIGHT) if rest[s]])
+            event = rest[side].pop(0)
+            if event is None:
+                both.end_of(side)
+            else:
+                (both.left, both.right)[side](event)
+        found = both.difference
         assert (found is None) == equal
         if found is None:
             assert both.unmatched() == 0
@@ -93,6 +98,18 @@ def test_a_difference_is_told_as_soon_as_nothing_can_mend_it(
     both.lefts(left)
     told = both.rights(right) is not None
     assert told == (not agreeable(schema, left, right))
+
+
+@settings(max_examples=100, deadline=None)
+@given(some.sampled_from(SCHEMAS), sequences(8), sequences(8), some.integers(1, 3), some.randoms())
+def test_pieces_of_any_size_tell_the_same(
+    schema: Schema, left: list[Event], right: list[Event], size: int, randomness: random.Random
+) -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("headwater.streams.differ.PIECE", size)
+        assert differ(schema, HEADERS, left, shuffled(schema, left, randomness)) is None
+        equal = parse(schema, HEADERS, left) == parse(schema, HEADERS, right)
+        assert (differ(schema, HEADERS, left, right) is None) == equal
 
 
 def agreeable(schema: Schema, left: list[Event], right: list[Event]) -> bool:

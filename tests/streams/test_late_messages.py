@@ -372,10 +372,24 @@ def test_what_is_no_number_holds_no_watermark_up(db: hw.Database) -> None:
     assert db.apply({"s": [(5.0, 1)]}).closed == {"v": 1}
     # NaN is greater than every number: it is not over before all is. NULL is over from the start.
     assert db.apply({"s": [(nan, 2), (2.0, 1), (None, 1)]}).late == {"s": 2}
-    assert db.apply({"s": [(inf, 1)]}).closed == {"v": 1}
-    assert db.apply({"s": [(1e300, 1), (inf, 2), (nan, 3), (-inf, 1)]}).late == {"s": 2}
+    # Nor does an infinite one say how far the source is.
+    assert db.apply({"s": [(inf, 1)]}).closed == {}
+    assert db.apply({"s": [(1e300, 1), (inf, 2), (nan, 3), (-inf, 1)]}).late == {"s": 1}
+    assert db.apply({"s": [(1e299, 1), (inf, 2), (nan, 3)]}).late == {"s": 1}
     assert db.final_table("v").column("x").to_pylist() == [1.0, 5.0]
-    assert db.punctuate("s").closed == {"v": 2}
+    assert db.punctuate("s").closed == {"v": 3}
+
+
+def test_capital_letters_are_as_good_as_small_ones(db: hw.Database) -> None:
+    db.source("s", "Zone INT, Hour INT", closes=["HOUR", ("zone", "hour")])
+    db.source("w", "Zone INT, Ts BIGINT", closes=hw.watermark("TS", 5, by="ZONE"))
+    db.view("v", "SELECT zone, hour, count(*) AS n FROM s GROUP BY zone, hour")
+    db.apply({"s": [(1, 1), (2, 2)], "w": [(1, 100)]})
+    assert db.punctuate("s", hour=1).closed == {"v": 1}
+    assert db.punctuate("s", ZONE=2, hOUR=2).closed == {"v": 1}
+    assert db.apply({"w": [(1, 90), (2, 90)]}).late == {"w": 1}
+    with pytest.raises(BadPattern, match="there is no column `hours`"):
+        db.punctuate("s", hours=1)
 
 
 def test_a_watermark_below_all_values_of_its_type_closes_nothing(db: hw.Database) -> None:

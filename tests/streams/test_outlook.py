@@ -80,7 +80,7 @@ def test_what_is_said_comes_true(tmp_path: Path, closes: dict[str, Any], append_
     with opened(tmp_path, closes, append_only) as db:
         closing = Closing(db.program, "UTC")
         now = Advice(closing, declared_of(db.catalog)).with_()
-        promises = promises_of(closing, db.catalog, all_closed(db, closes))
+        promises = promises_of(closing, db.catalog, all_closed(db, closes), {})
         told = Bounds(promises, now.bounds.held)
         seen = 0
         for m in db.program.maps.values():

@@ -6,16 +6,18 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as some
 
 import headwater.st as st
 from duck_sql import DuckSQL
 from headwater.calculus.types import BIGINT, DOUBLE, STRING
 from headwater.errors import HeadwaterError, SchemaMismatch, StepFailed, UnknownName
+from headwater.streams.pipeline import Steps
 from headwater.streams.regex import automaton
 from headwater.streams.schema import Event, Header
 from headwater.streams.stepper import State
+from headwater.streams.transformer import Hierarchical
 from stream_checks import checked_run, plain, stream
 
 SQL = DuckSQL()
@@ -275,15 +277,43 @@ def test_every_puts_marks_before_rows(times: list[int], interval: int) -> None:
     assert checked_run(query, events) == stream(query, expected)
 
 
-some_patterns = some.sampled_from(
-    [
-        st.when("d > 1"),
-        ~st.when("d > 1") + st.when("d > 1") + st.when("d > 1"),
-        st.when("d = 0") + st.when("d > 1").many() + st.when("d = 0"),
-        st.when(header="day").times(3),
-        (st.when("d = 1") | st.when("d = 2")).times(2),
-    ]
-)
+@few
+@given(some.lists(some.integers(-10, 30), max_size=12).map(sorted), some.integers(0, 12))
+def test_many_rows_at_once_are_rows_one_by_one(times: list[int], cut: int) -> None:
+    """What an engine may call instead of the update row by row: `run`, over any stretch of a sequence."""
+    ticking = st.every(5, "tick").on(st.Seq("day"), HEADERS, order="d").transformer
+    marking = st.mark(st.when("d > 1") + st.when("d > 3"), "hit", keep=True).on(
+        st.Seq("day"), HEADERS, SQL
+    )
+    for transformer in (ticking, marking.transformer):
+        assert isinstance(transformer, Hierarchical)
+        update: Any = transformer.update
+        y, expected = transformer.init(None), []
+        for t in times:
+            y, told = update(y, Event("day", (t,)))
+            expected += told
+        state, told_of_runs = transformer.init(None), []
+        for part in (times[:cut], times[cut:]):
+            state, told = update.run(state, [(t,) for t in part])
+            told_of_runs += [e for _, e in told]
+            assert [n for n, _ in told] == sorted(n for n, _ in told)
+        assert (state, told_of_runs) == (y, expected)
+
+
+def test_a_row_after_its_mark_or_without_a_time() -> None:
+    query = st.every(5, "tick").on(st.Seq("day"), HEADERS, order="d")
+    for times, says in (((7, 3), "comes after the mark at 5"), ((None,), "without a time")):
+        with pytest.raises(StepFailed, match=says):
+            query.run([Event("day", (t,)) for t in times])
+
+
+PATTERNS = [
+    st.when("d > 1"),
+    ~st.when("d > 1") + st.when("d > 1") + st.when("d > 1"),
+    st.when("d = 0") + st.when("d > 1").many() + st.when("d = 0"),
+    st.when(header="day").times(3),
+    (st.when("d = 1") | st.when("d = 2")).times(2),
+]
 
 
 def direct(pattern: Any, days: list[int]) -> list[int | None]:
@@ -306,8 +336,9 @@ def direct(pattern: Any, days: list[int]) -> list[int | None]:
     return found
 
 
+@pytest.mark.parametrize("pattern", PATTERNS, ids=str)
 @few
-@given(some_patterns, frames())
+@given(given_frames=frames())
 def test_mark(pattern: Any, given_frames: Any) -> None:
     days, last = given_frames
     events = events_of(given_frames)
@@ -324,8 +355,9 @@ def test_mark(pattern: Any, given_frames: Any) -> None:
     assert checked_run(query, events) == stream(query, [*beside, *cases(last)])
 
 
+@pytest.mark.parametrize("pattern", PATTERNS, ids=str)
 @few
-@given(some_patterns, frames())
+@given(given_frames=frames())
 def test_join_and_union(pattern: Any, given_frames: Any) -> None:
     days, _ = given_frames
     events = events_of(given_frames)
@@ -427,6 +459,17 @@ def test_a_local_maximum_is_told_with_the_next_frame() -> None:
         [], ["cases(0, 1)"], [], ["day(1, False)", "cases(0, 2)"], [], ["day(5, True)", "cases(0, 3)"],
     ]  # fmt: skip
     assert [str(e) for e in stepper.end(state)[1]] == ["day(2, False)"]
+
+
+def test_rows_that_stay_are_told_at_once() -> None:
+    for schema in (DAYS, KEYED):
+        stepper = (
+            st.aggregate("SELECT count(*) AS n FROM cases", keep="all")
+            .on(schema, HEADERS, SQL)
+            .stepper()
+        )
+        _, told = stepper.step(stepper.start(None), Event("cases", (0, 1)))
+        assert list(told) == [Event("cases", (0, 1))]
 
 
 def extremes(values: list[int], around: int) -> list[str | None]:
@@ -544,6 +587,84 @@ def test_values_are_put_together_by_sql_or_by_functions() -> None:
     assert checked_run(query, events[:3]) == stream(query, [("big", (0, 4))])
 
 
+def test_a_piece_begins_with_what_it_is_given() -> None:
+    """The states of all keys carried across frames by hand, which is what `carry` does."""
+    total = st.fold(lambda at, row, emit: ((at.s or 0) * 2 + row.n,), state="s BIGINT")
+
+    def report(states: Any, mark: Any, emit: Any) -> Any:
+        for (state,), (s,) in sorted(states.items()):
+            emit("status", mark.d, state, s)
+        return states
+
+    step = st.hierarchical(
+        st.partitioned(
+            total, agg=lambda results: {(r.state,): (r.s,) for r in results}, init=dict.get
+        ),
+        update=report,
+        gives={"status": "d BIGINT, state BIGINT, s BIGINT"},
+        init=dict,
+        call=lambda states: states,
+        ret=lambda states, now: {**states, **now},
+    )
+    query = step.on(KEYED, HEADERS)
+    events = events_of(([([(0, 1), (1, 2)], 1), ([(0, 3)], 2)], []))
+    told = [
+        ("status", (1, 0, 1)),
+        ("status", (1, 1, 2)),
+        ("status", (2, 0, 5)),
+        ("status", (2, 1, 2)),
+    ]
+    assert checked_run(query, events) == stream(query, told)
+    both = st.parallel(
+        total, total, init=lambda x: ((10,), (20,)), fin=lambda left, right: (left, right)
+    )
+    query = both.on(st.Par(st.Seq("cases"), st.Seq("note")), {**HEADERS, "note": HEADERS["cases"]})
+    assert query.stepper().run(None, [Event("cases", (0, 1))])[0] == ([(21,)], [(20,)])
+
+
+# --- pipelines --------------------------------------------------------------------------------------------
+
+POOL = [
+    st.local_maxima("d"),
+    st.local_maxima("d", around=2, name="top"),
+    st.lift("day[bag cases]", st.local_maxima("d", name="lifted")),
+    st.filter("n > 1", of="cases"),
+    st.filter("d > 1", of="day"),
+    st.filter("lmax", of="day"),
+    st.frames(where="d > 1"),
+    st.frames(where="lmax"),
+    st.frames("SELECT state, n FROM cases WHERE n > 0", gives="big", where="lmax"),
+    st.frames("SELECT state, max(n) AS n FROM cases GROUP BY state", gives="most", where="d > 0"),
+    st.lift("cases", st.relational("SELECT state, n FROM cases LIMIT 0", gives="none")),
+    st.lift("cases", st.filter("n > 1")),
+    st.map(day={"d": "3 - d"}),
+    st.map(cases={"state": "state", "n": "n + 1"}),
+    st.union(st.when(header="day").times(2)),
+    st.highest("n", keep="mark"),
+    st.aggregate("SELECT count(*) AS rows FROM cases", keep="all"),
+]
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    some.sampled_from(POOL[:3]),
+    some.lists(some.sampled_from(POOL), min_size=1, max_size=3),
+    frames(5),
+)
+def test_commuted_pipelines_tell_the_same(delays: Any, steps: list[Any], given_frames: Any) -> None:
+    pipeline = Steps((delays, *steps))
+    try:
+        written = pipeline.on(DAYS, HEADERS, SQL, commute=False)
+    except HeadwaterError:
+        assume(False)
+    moved = pipeline.on(DAYS, HEADERS, SQL)
+    events = events_of(given_frames)
+    assert (moved.output, moved.headers_out) == (written.output, written.headers_out)
+    assert moved.run(events) == written.run(events)
+    told = stream(moved, moved.stepper().run(None, events)[1])
+    assert told == moved.run(events)
+
+
 # --- what does not fit ------------------------------------------------------------------------------------
 
 
@@ -563,7 +684,11 @@ def test_values_are_put_together_by_sql_or_by_functions() -> None:
         (st.every("1 day", "tick"), DAYS, HeadwaterError, "column of type bigint"),
         (st.every("3 apples", "tick"), DAYS, HeadwaterError, "is no interval"),
         (st.join(st.when("d > 1"), "region"), DAYS, UnknownName, "unknown column `region`"),
-        (st.aggregate("SELECT 1 AS d FROM cases"), DAYS, SchemaMismatch, "column `d` already"),
+        (st.aggregate("SELECT 1 AS d FROM cases"), DAYS, SchemaMismatch, "column `d` twice"),
+        (st.local_maxima("d", name="d"), DAYS, SchemaMismatch, "column `d` twice"),
+        (st.every(5, "cases"), DAYS, SchemaMismatch, "is in `day"),
+        (st.peaks("n", names=("day", "valley")), KEYED, SchemaMismatch, "is in `day"),
+        (st.carry("state", len, "state BIGINT", "s"), KEYED, SchemaMismatch, "column `state` twice"),
         (st.aggregate(len), DAYS, StepFailed, "not declared"),
         (st.fold(len, "x BIGINT"), st.Bag("cases"), SchemaMismatch, "`cases`"),
         (st.carry("state", len, "x BIGINT", "s"), DAYS, SchemaMismatch, "`cases`"),

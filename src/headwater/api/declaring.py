@@ -28,6 +28,7 @@ from headwater.api.catalog import (
 from headwater.api.dropping import without, without_maps, without_source
 from headwater.api.feeds import REBUILD
 from headwater.api.handles import Source, ViewHandle
+from headwater.api.over import forget_found
 from headwater.calculus.check import type_of
 from headwater.calculus.terms import Term, relations
 from headwater.calculus.types import RecordType, field_names
@@ -286,7 +287,7 @@ class Declaring(Applying):
                     self._recompute(working, view, catalog, made)
                 else:
                     self._fill(commit, working, program, before)
-                self._tell_first(commit, working, view, (catalog, program))
+                self._tell_first(commit, working, [view], (catalog, program))
             self._add(commit, working)
 
     def _fill(
@@ -329,6 +330,7 @@ class Declaring(Applying):
                 for fact in commit.base.facts:
                     if fact in mine or fact.startswith((f"{FROM}{name}/", f"{FROM}{name}:")):
                         commit.set(fact, None)
+                forget_found(commit, program)
                 own = f"{LEDGER}{name}", f"{ASIDE}{name}"
                 for m in commit.base.maps:
                     if m in own or (m not in kept and not is_of_graph(m)):
@@ -376,6 +378,7 @@ class Declaring(Applying):
                 commit.set(SETTINGS, self.session.settings())
             for made in catalog.views.values():
                 commit.set(*facts_of(made))
+            forget_found(commit, program)
             for name in commit.base.maps:
                 if name not in sources and not is_of_graph(name):
                     commit.drop(name)
@@ -391,7 +394,8 @@ class Declaring(Applying):
                 for name, view in program.views.items():
                     if view.strategy == "recompute":
                         self._recompute(working, view, catalog, catalog.views[name])
-                    self._tell_first(commit, working, view, (catalog, program))
+                views = program.views.values()
+                self._tell_first(commit, working, views, (catalog, program))
             self._add(commit, working)
 
 

@@ -54,7 +54,7 @@ class Finals(Readable):
         """Whether rows of a view are all final, or become so in time by the schemes of the sources."""
         closing = Closing(at.program, self.session.zone)
         over = Over.read(self._snapshot(at.version).facts, at.catalog)
-        all_over = promises_of(closing, at.catalog, over.closed).final(view)
+        all_over = promises_of(closing, at.catalog, over.closed, over.found).final(view)
         return all_over == Punctuations.EVERYTHING or bool(
             schemes_of(closing, at.catalog).final(view)
         )
@@ -73,7 +73,8 @@ class Finals(Readable):
         snapshot, at = self._at(version)
         view = self._view_at(at, name, snapshot.number)
         over = self._over_at(snapshot, at)
-        promises = promises_of(Closing(at.program, self.session.zone), at.catalog, over.closed)
+        closing = Closing(at.program, self.session.zone)
+        promises = promises_of(closing, at.catalog, over.closed, over.found)
         return of_rows(promises, view)
 
     def closed_source(self, name: str, version: int | None = None) -> Punctuations:

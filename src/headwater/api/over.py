@@ -1,7 +1,8 @@
 """What is over at a version, as its facts say it: of sources, of their watermarks, and of what views have told.
 
 Facts are what is closed of each source (`closed:`), how far its watermarks are (`marks:`), and of each view the entries
-that its ledger has (`told:`). Promises of maps and views are computed from these by the program (`plan/promises`).
+that its ledger has (`told:`). What only entries say is over, such as sessions, is a fact, too (`found:`, `engine/found`).
+Promises of maps and views are computed from these by the program (`plan/promises`).
 """
 
 from __future__ import annotations
@@ -21,11 +22,13 @@ from headwater.language.closes import schemes_of as schemes_by
 from headwater.plan.advice import Advice, ViewBounds
 from headwater.plan.analysis import maps_of
 from headwater.plan.closing import Closing
-from headwater.plan.outlook import Declared, promised
+from headwater.plan.outlook import Declared, closed_through, promised
 from headwater.plan.program import Answered, Program, Stored, View
 from headwater.plan.promises import Promise, Promises, Scheme, Told
+from headwater.plan.through import Through
+from headwater.state.store import Commit
 
-CLOSED, MARKS, TOLD, BEGINS = "closed:", "marks:", "told:", "begins:"
+CLOSED, MARKS, TOLD, BEGINS, FOUND = "closed:", "marks:", "told:", "begins:", "found:"
 """How the facts are called that say what is over."""
 
 
@@ -40,11 +43,13 @@ class Over:
     told: Mapping[str, Punctuations] = field(default_factory=dict)
     begins: Mapping[str, Punctuations] = field(default_factory=dict)
     """Of views that came after rows were gone, the entries that such rows may have reached: they are never shown."""
+    found: Mapping[str, Punctuations] = field(default_factory=dict)
+    """Of strata of sessions, the starts of those that are over; of maps, the keys that are closed through entries."""
 
     @staticmethod
     def read(facts: Mapping[str, Any], catalog: Catalog) -> Over:
         """What the facts of a version say."""
-        closed, since, marks, told, begins = {}, {}, {}, {}, {}
+        closed, since, marks, told, begins, found = {}, {}, {}, {}, {}, {}
         for key, value in facts.items():
             kind, colon, name = key.partition(":")
             match kind + colon:
@@ -57,7 +62,17 @@ class Over:
                     told[name] = Punctuations.from_data(value)
                 case "begins:":
                     begins[name] = Punctuations.from_data(value)
-        return Over(closed, since, marks, told, begins)
+                case "found:":
+                    found[name] = Punctuations.from_data(value)
+        return Over(closed, since, marks, told, begins, found)
+
+
+def forget_found(commit: Commit, program: Program) -> None:
+    """Takes away what was found of strata and maps that a program has no more."""
+    for fact in commit.base.facts:
+        name = fact.removeprefix(FOUND)
+        if fact.startswith(FOUND) and name not in program.strata and name not in program.maps:
+            commit.set(fact, None)
 
 
 def types_of(row: RecordType) -> dict[str, Base]:
@@ -72,9 +87,16 @@ def closed_of(source: SourceDef, closed: Mapping[str, Punctuations]) -> Punctuat
 
 
 def promises_of(
-    closing: Closing, catalog: Catalog, closed: Mapping[str, Punctuations]
+    closing: Closing,
+    catalog: Catalog,
+    closed: Mapping[str, Punctuations],
+    found: Mapping[str, Punctuations],
+    through: Mapping[str, Through] | None = None,
 ) -> Promises[Punctuations]:
-    """The promises of a program when some of its sources is closed."""
+    """The promises of a program when some of its sources is closed, and something was found to be over.
+
+    `through` are the maps whose keys are closed through entries, if they are known.
+    """
     known: dict[str, Promise[Punctuations]] = {}
     for source in catalog.sources.values():
         if source.static:
@@ -86,7 +108,9 @@ def promises_of(
             if relation != source.name:  # an inner row is over when all rows are
                 all_of_it = over if over == Punctuations.EVERYTHING else Punctuations.NONE
                 known[relation] = Promise(all_of_it, all_of_it, all_of_it)
-    return Promises(closing, Told(), known.get)
+    if through is None:
+        through = closed_through(closing, declared_of(catalog))
+    return Promises(closing, Told(), known.get, found, through)
 
 
 def promises_something(catalog: Catalog) -> bool:
@@ -109,7 +133,7 @@ def still_whole(
         known[source.name] = Promise(whole, whole, whole)
     if all(p.closed == Punctuations.EVERYTHING for p in known.values()):
         return None
-    return Promises(closing, Told(), known.get)
+    return Promises(closing, Told(), known.get, {}, {})
 
 
 def others(closed: Punctuations) -> Punctuations:
@@ -153,6 +177,7 @@ def declared_of(catalog: Catalog, program: Program | None = None) -> dict[str, D
             frozenset(m.name for m in source.all_maps),
             source.nested or anew,
             said_of(source),
+            () if source.nested or source.written else source.parts[0].key,
         )
     return out
 

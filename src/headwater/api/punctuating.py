@@ -6,7 +6,7 @@ Promises are computed anew only where a fact has changed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -20,10 +20,12 @@ from headwater.api.feeding import Feeding
 from headwater.api.over import (
     BEGINS,
     CLOSED,
+    FOUND,
     MARKS,
     TOLD,
     Over,
     closed_of,
+    declared_of,
     held_by,
     others,
     promises_of,
@@ -36,6 +38,7 @@ from headwater.calculus.terms import relations
 from headwater.engine.change import Change
 from headwater.engine.closing import Region, region, told_now
 from headwater.engine.dead import Fronted, Promised
+from headwater.engine.found import came_spent, count_off, keys_over, starts_over
 from headwater.engine.here.answers import consolidated
 from headwater.engine.late import ASIDE, Divided, broken, divided, set_aside, values_of
 from headwater.engine.ledgers import LEDGER, scan_ledger, write_down
@@ -46,20 +49,37 @@ from headwater.errors import BadChange, LateRows, Purged
 from headwater.language.closes import Scheme, members_of, passed, plain
 from headwater.plan.bounds import Bounds, Readers, read_whole
 from headwater.plan.closing import Closing
-from headwater.plan.program import WEIGHT, Program, View
+from headwater.plan.outlook import closed_through
+from headwater.plan.program import WEIGHT, Map, Program, Stratum, View
 from headwater.plan.promises import Promises
+from headwater.plan.sessions import sessions_of
+from headwater.plan.through import Through
 from headwater.state.purging import Dead
 from headwater.state.run import column
 from headwater.state.store import Commit as StoreCommit
 
+MOST = 10_000
+"""Values that what is found of one map may say, as a fact of each version; beyond that no more is."""
+
 
 @dataclass(frozen=True)
 class Known:
-    """The promises of a program when some of its sources is closed."""
+    """The promises of a program when some of its sources is closed, and something was found to be over."""
 
     program: Program
     told: Mapping[str, Punctuations]
+    found: Mapping[str, Punctuations]
     promises: Promises[Punctuations]
+
+
+@dataclass(frozen=True)
+class Tied:
+    """What is known of a program once: the ties of its statements, who reads its maps, and which are closed through entries."""
+
+    sources: Mapping[str, SourceDef]
+    closing: Closing
+    readers: Readers
+    through: Mapping[str, Through]
 
 
 class Punctuating(Feeding):
@@ -67,8 +87,8 @@ class Punctuating(Feeding):
 
     _promises_known: list[Known]
     _regions: dict[str, tuple[Promises[Punctuations], Region]]
-    _tied_known: tuple[Closing, Readers] | None = None
-    _dead_known: tuple[Program, Mapping[str, Punctuations], Mapping[str, Dead]] | None = None
+    _tied_known: Tied | None = None
+    _dead_known: tuple[Program, tuple[Any, Any], Mapping[str, Dead]] | None = None
 
     def _is_over(self, over: Over) -> None:
         """What a commit left over is what is over at the version that the handle is at now; what is dead then may go."""
@@ -81,42 +101,56 @@ class Punctuating(Feeding):
 
     # --- promises ----------------------------------------------------------------------------------------------------
 
-    def _promises(self, closed: Mapping[str, Punctuations]) -> Promises[Punctuations]:
-        """The promises of all relations and maps when some of sources is closed; those before a commit and after it are known."""
+    def _promises(self, over: Over) -> Promises[Punctuations]:
+        """The promises of all relations and maps when something is over; those before a commit and after it are known."""
         for made in self._promises_known:
-            if made.program is self.program and made.told == closed:
+            if made.program is self.program and (made.told, made.found) == (
+                over.closed,
+                over.found,
+            ):
                 return made.promises
-        promises = promises_of(self._tied()[0], self.catalog, closed)
-        self._promises_known = [
-            *self._promises_known[-1:],
-            Known(self.program, closed, promises),
-        ]
+        return self._knows(over.closed, over.found)
+
+    def _knows(
+        self, closed: Mapping[str, Punctuations], found: Mapping[str, Punctuations]
+    ) -> Promises[Punctuations]:
+        tied = self._tied()
+        promises = promises_of(tied.closing, self.catalog, closed, found, tied.through)
+        made = Known(self.program, closed, found, promises)
+        self._promises_known = [*self._promises_known[-1:], made]
         return promises
 
-    def _tied(self) -> tuple[Closing, Readers]:
-        """The ties of the program, and who reads its maps, which are found once."""
-        if self._tied_known is None or self._tied_known[0].program is not self.program:
-            self._tied_known = Closing(self.program, self.session.zone), Readers(self.program)
-        return self._tied_known
+    def _tied(self) -> Tied:
+        """What is known of the program, found once."""
+        known, sources = self._tied_known, self.catalog.sources
+        if known is None or known.closing.program is not self.program or known.sources != sources:
+            closing = Closing(self.program, self.session.zone)
+            through = closed_through(closing, declared_of(self.catalog))
+            known = self._tied_known = Tied(sources, closing, Readers(self.program), through)
+        return known
 
-    def _bounds(self, closed: Mapping[str, Punctuations]) -> Bounds[Punctuations]:
-        """What of maps nobody will read again when some of sources is closed."""
-        return Bounds(self._promises(closed), *held_by(self.catalog), self._tied()[1])
+    def _bounds(self, over: Over) -> Bounds[Punctuations]:
+        """What of maps nobody will read again when something is over."""
+        return self._with(self._promises(over))
+
+    def _with(self, promises: Promises[Punctuations]) -> Bounds[Punctuations]:
+        return Bounds(promises, *held_by(self.catalog), self._tied().readers)
 
     def _tell_dead(self) -> None:
         """Tells the store what nobody will read again, if that is more than it knows; entries go when it rewrites runs."""
         writer, over, known = self._writer, self.over, self._dead_known
         if writer is None or not self._promises_something():
             return
-        if known is None or known[0] is not self.program or known[1] != over.closed:
-            made = self._predicates(over.closed)
-            known = self._dead_known = self.program, over.closed, made
+        told = over.closed, over.found
+        if known is None or known[0] is not self.program or known[1] != told:
+            made = self._predicates(over)
+            known = self._dead_known = self.program, told, made
         if writer.dead is not known[2]:
             writer.dead = known[2]
 
-    def _predicates(self, closed: Mapping[str, Punctuations]) -> dict[str, Dead]:
+    def _predicates(self, over: Over) -> dict[str, Dead]:
         """What the store is told of each map: what is dead, and of bags that are read from an end what is dominated."""
-        bounds, out = self._bounds(closed), dict[str, Dead]()
+        bounds, out = self._bounds(over), dict[str, Dead]()
         for name, m in self.program.maps.items():
             dead, fronts = bounds.dead(m), bounds.fronts(m)
             lasting = bounds.behind(m)
@@ -126,9 +160,9 @@ class Punctuating(Feeding):
                 out[name] = Promised(dead)
         return out
 
-    def dead(self, closed: Mapping[str, Punctuations] | None = None) -> dict[str, Punctuations]:
+    def dead(self) -> dict[str, Punctuations]:
         """The entries of maps that nobody will read again; maps that have none are left out."""
-        bounds = self._bounds(self.over.closed if closed is None else closed)
+        bounds = self._bounds(self.over)
         found = {n: bounds.dead(m) for n, m in self.program.maps.items()}
         return {n: p for n, p in found.items() if p}
 
@@ -198,19 +232,72 @@ class Punctuating(Feeding):
             if after != before:
                 closed[name], since[name] = after, commit.version
                 commit.set(f"{CLOSED}{name}", {"set": after.to_data(), "version": commit.version})
-        told, final = self._told(commit, working, closed, over)
+        was = now = self._promises(over)
+        found = over.found
+        came = any(came_spent(t, working, was.spent(t)) for t in was.through.values())
+        if came or closed != over.closed:
+            found = dict(over.found)
+            now = self._knows(closed, found)
+            bounds, strata = self._with(now), self.program.strata.values()
+            self._find(commit, working, was, bounds, found, [*self.program.maps.values(), *strata])
+            self._count_off(working, was, bounds, strata)
+        told, final = self._told(commit, working, was, now, over)
         _create(commit, working)
-        return Over(closed, since, marks, told, over.begins), final
+        return Over(closed, since, marks, told, over.begins, found), final
+
+    def _find(
+        self,
+        commit: StoreCommit,
+        working: Working,
+        was: Promises[Punctuations] | None,
+        now: Bounds[Punctuations],
+        found: dict[str, Punctuations],
+        of: Iterable[Stratum | Map],
+    ) -> None:
+        """Adds what entries of strata and maps say is over to what was `found`; all of it if there were no promises before.
+
+        What stands upon others is asked after them: promises are computed from what was found so far.
+        """
+        none, promises = Punctuations.NONE, now.promises
+        for x in sorted(of, key=lambda x: (x.level, isinstance(x, Stratum))):
+            before = after = found.get(x.name, none)
+            if isinstance(x, Map) and x.name in promises.through:
+                t = promises.through[x.name]
+                moved = Region(none if was is None else was.spent(t), promises.spent(t), False)
+                after = before | keys_over(t, x, working, moved)
+            elif isinstance(x, Stratum) and x.ranked is not None and sessions_of(x) is not None:
+                moved = Region(none if was is None else was.rows(x), promises.rows(x), False)
+                if moved.before != moved.after:
+                    dead = none if was is None else was.left_behind(x)
+                    at = working.now(x.ranked.map.name)
+                    after = starts_over(x, at, moved, before, dead)
+            if after != before and after.size <= MOST:
+                found[x.name] = after
+                commit.set(f"{FOUND}{x.name}", after.to_data())
+
+    def _count_off(
+        self,
+        working: Working,
+        was: Promises[Punctuations] | None,
+        now: Bounds[Punctuations],
+        of: Iterable[Stratum],
+    ) -> None:
+        """Takes rows of sessions that are over off the counts that are looked at for open rows only."""
+        for s in of:
+            before = Punctuations.NONE if was is None else was.left_behind(s)
+            after = now.promises.left_behind(s)
+            if s.ranked is not None and after != before and now.counts_open(s.group) == s:
+                count_off(working, s.group, s.ranked.map, Region(before, after, False))
 
     def _told(
         self,
         commit: StoreCommit,
         working: Working,
-        closed: Mapping[str, Punctuations],
+        was: Promises[Punctuations],
+        now: Promises[Punctuations],
         over: Over,
     ) -> tuple[dict[str, Punctuations], dict[str, pa.Table]]:
         """Moves rows that are final now to the ledgers of their views."""
-        was, now = self._promises(over.closed), self._promises(closed)
         told, final = dict(over.told), dict[str, pa.Table]()
         for name, view in self.program.views.items():
             before = told.get(name, Punctuations.NONE)
@@ -254,18 +341,38 @@ class Punctuating(Feeding):
         return True
 
     def _tell_first(
-        self, commit: StoreCommit, working: Working, view: View, becomes: tuple[Catalog, Program]
+        self,
+        commit: StoreCommit,
+        working: Working,
+        views: Collection[View],
+        becomes: tuple[Catalog, Program],
     ) -> None:
-        """What is final of a view that is new, or planned anew; what its ledger has already is not told again."""
+        """What is final of views that are new, or planned anew; what their ledgers have already is not told again."""
         catalog, program = becomes
-        if not self.over.closed and not promises_something(catalog):
-            return
         over = self.over
-        promises = promises_of(Closing(program, self.session.zone), catalog, over.closed)
-        never = self._begins(commit, view, becomes)
-        moved = region(promises, promises, view, Punctuations.NONE, never)
-        if not moved.after:
+        if not over.closed and not promises_something(catalog):
             return
+        found = dict(over.found)
+        promises = promises_of(Closing(program, self.session.zone), catalog, over.closed, found)
+        new = {n for n, m in program.maps.items() if not working.refs.get(n)}
+        strata = [
+            s
+            for s in program.strata.values()
+            if s.name not in self.program.strata or any(m.name in new for m in s.bags)
+        ]
+        maps = [m for n, m in program.maps.items() if n not in self.program.maps]
+        bounds = Bounds(promises, *held_by(catalog))
+        self._find(commit, working, None, bounds, found, [*maps, *strata])
+        self._count_off(working, None, bounds, strata)
+        for view in views:
+            never = self._begins(commit, view, becomes)
+            moved = region(promises, promises, view, Punctuations.NONE, never)
+            if moved.after:
+                self._tell_at_once(commit, working, view, moved, program)
+
+    def _tell_at_once(
+        self, commit: StoreCommit, working: Working, view: View, moved: Region, program: Program
+    ) -> None:
         found = told_now(program, view, working, moved, self.session.evaluate)
         known = list(scan_ledger(view, working))
         gone = [_negative(t) for t in known]
@@ -317,7 +424,9 @@ class Punctuating(Feeding):
         if not self._promises_something():
             return set()
         held, open_only = held_by(self.catalog)
-        forgets = set(self._predicates(self.over.closed))
+        forgets, promises = set(self._predicates(self.over)), self._promises(self.over)
+        # Counts from which rows were taken off count open rows only.
+        forgets |= {s.group.name for s in before.strata.values() if promises.left_behind(s)}
         lacking = (read_whole(program, before, name) & forgets) - set(held)
         for n in lacking:
             purged = open_only.intersection(program.maps[n].reads, self.over.closed)
@@ -366,7 +475,8 @@ def _greatest(table: pa.Table, scheme: Scheme) -> list[tuple[Any, Any]]:
     (name,) = scheme.columns
     values = column(table, name)
     if pa.types.is_floating(values.type):
-        values = pc.if_else(pc.is_nan(values), None, values)  # what is no number holds nobody up
+        # What is no number, or infinite, says nothing of how far a source is: one such row would close all others.
+        values = pc.if_else(pc.is_finite(values), values, None)
     if scheme.by is None:
         return [(None, _value(pc.max(values).as_py()))]
     found = (

@@ -163,7 +163,7 @@ class Streaming(Punctuating):
         """What is closed of a header: of a source what was said, of a view what follows from that."""
         if name in self.program.views:
             view = self.program.views[name]
-            return of_rows(self._promises(over.closed), view)
+            return of_rows(self._promises(over), view)
         source = self.catalog.sources[name]
         if source.static:
             return Punctuations.EVERYTHING

@@ -85,10 +85,10 @@ class Fronted(Promised):
 def _range(zone: Zone) -> Range | None:
     """The values of a zone."""
     low, high = zone.least, zone.greatest
-    return None if low is None or high is None else Range(_value(low), _value(high), True, True)
+    return None if low is None or high is None else Range(value(low), value(high), True, True)
 
 
-def _value(scalar: pa.Scalar) -> Any:
+def value(scalar: pa.Scalar) -> Any:
     """A value as the calculus has it; OverflowError for a time that Python has not."""
     try:
         found = scalar.as_py()

@@ -20,10 +20,13 @@ from headwater.errors import StreamError
 from headwater.streams.schema import Event
 from headwater.streams.schema import _row_class as row_class
 
+_written = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+"""What writes JSON, made once."""
+
 
 def as_text(state: Any) -> str:
     """A state as text."""
-    return json.dumps(_data(state), separators=(",", ":"), allow_nan=False)
+    return _written(_data(state))
 
 
 def of_texts(texts: Sequence[str]) -> list[Any]:

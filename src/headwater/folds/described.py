@@ -14,9 +14,10 @@ from typing import Any
 from headwater.calculus.notation.parse import parse_type
 from headwater.calculus.types import Base
 from headwater.dataflow.marks import mark
-from headwater.streams import pipeline, queries, regex, shapes, steps
+from headwater.streams import queries, regex, schema, steps, words
 
-_MODULES = (steps, shapes, queries, pipeline, regex)
+_WORDS = words
+"""Steps are found as classes under `Step`, so that all of their modules must be read."""
 
 
 def _classes() -> dict[str, type]:
@@ -28,9 +29,10 @@ def _classes() -> dict[str, type]:
         todo += cls.__subclasses__()
         if is_dataclass(cls):
             found[cls.__name__] = cls
-    for name, value in vars(regex).items():
-        if isinstance(value, type) and is_dataclass(value):
-            found[name] = value
+    for module in (regex, queries, schema):
+        for name, value in vars(module).items():
+            if isinstance(value, type) and is_dataclass(value):
+                found[name] = value
     return found
 
 

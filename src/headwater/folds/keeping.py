@@ -66,7 +66,7 @@ class Layout:
             case Chain(first=first, second=second):
                 self._walk(first)
                 self._walk(second)
-            case Keys(t=t):
+            case Keys(t=t) if node.headers:  # without a header below there is never a key
                 self._add_keys(node, t.keys, next(iter(t.headers_in[h] for h in node.headers)))
             case Columnar(keyed=keyed) if keyed is not None:
                 self._add_keys(node, *keyed)
@@ -172,7 +172,8 @@ def _loaded(layout: Layout, node: Node, state: Any, working: Working) -> Any:
             return state
         case Keys() | Columnar():
             n = layout.number(node)
-            assert n is not None and state == KEPT
+            if n is None or state != KEPT:
+                return state
             working.know(layout.keys[n])
             return KeptKeys(layout.keys[n], layout.key_types[n], working, layout.zone)
         case Leaf():
@@ -229,7 +230,8 @@ def _saved(layout: Layout, node: Node, state: Any, working: Working) -> Any:
 
 def _saved_keys(layout: Layout, node: Node, state: Any, working: Working) -> Any:
     n = layout.number(node)
-    assert n is not None
+    if n is None:
+        return state
     spec, row = layout.keys[n], layout.key_types[n]
     working.know(spec)
     if isinstance(state, KeptKeys):

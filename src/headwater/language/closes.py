@@ -65,6 +65,8 @@ def watermark(
 ) -> Watermark:
     """A scheme for `closes=`: rows of a source that are `delay` below the greatest value seen of a column are over.
 
+    The greatest number, that is: NaN and the infinities are no measure of how far a source is, and move nothing.
+
     The delay is text such as '10 seconds' or a timedelta for times, a number for numbers. `by` names a column whose
     members each have a bound of their own; `of` lists all of them, so that what all have passed is over for all; a member
     that is more than `idle` behind the foremost does not hold the others up.
@@ -155,9 +157,17 @@ def _scheme(given: Any, types: Mapping[str, KeyType], name: str) -> Scheme:
             f"`closes` of `{name}` has {given!r}",
             hint="a scheme is a column, a tuple of columns, or a watermark",
         )
+    columns = [as_declared(c, types) for c in columns]
     for c in columns:
         _checked(c, types, name)
     return Scheme(tuple(dict.fromkeys(columns)))
+
+
+def as_declared(column: Any, types: Mapping[str, KeyType]) -> Any:
+    """The name of a column as its source has it: capital letters are as good as small ones. What is none stays as it is."""
+    if not isinstance(column, str) or column in types:
+        return column
+    return next((n for n in types if n.lower() == column.lower()), column)
 
 
 def _checked(column: Any, types: Mapping[str, KeyType], name: str) -> Base:
@@ -180,6 +190,8 @@ def _checked(column: Any, types: Mapping[str, KeyType], name: str) -> Base:
 
 
 def _watermark(given: Watermark, types: Mapping[str, KeyType], name: str) -> Scheme:
+    column, by = as_declared(given.column, types), as_declared(given.by, types)
+    given = replace(given, column=column, by=by)
     t = _checked(given.column, types, name)
     if not _has_distance(t):
         raise QueryError(
@@ -404,8 +416,9 @@ def punctuated(
             f"`{name}` is static, so all of it is over", hint="leave its punctuation out"
         )
     types = dict(row.fields)
+    renamed = given.rename({n: as_declared(n, types) for n in given.shape})
     try:
-        made = given.normal(types, zone)
+        made = (given if renamed is None else renamed).normal(types, zone)
     except BadPattern as e:
         raise BadPattern(f"what closes `{name}`: {e.what}", hint=e.hint) from e
     named = {c for s in schemes for c in (*s.columns, *([s.by] if s.by else []))}

@@ -248,6 +248,11 @@ class Advice:
         stratum = self.closing.program.strata.get(s.drives)
         if stratum is None:
             return f"{s.drives} is never closed"
+        closed = self.with_().promises.groups(stratum).closed
+        if closed:  # its groups are, and its rows do not tell which
+            names = self.names.of(stratum.group)
+            of = sorted({names[c.name] for scheme in closed for c in scheme if c.name})
+            return f"which does not say {' or '.join(of)}"
         return self.not_closed(stratum)
 
     def called(self, relation: str) -> str:

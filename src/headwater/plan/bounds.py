@@ -4,14 +4,19 @@ An entry is *dead* when no statement can make anything of it any more (one that 
 group is answered from it, and no row that is shown is read from it:
 
     dead(M) = ⋂ pulled(s, closed(driver of s), M's entries)     over the statements s that look M up
-            ∩ the groups that are closed                         over the strata that are answered from M
+            ∩ the groups that are closed, and of sessions        over the strata that are answered from M
+              the rows far enough before those that are open
             ∩ the rows that are final, and so in the ledger      over the views whose rows M holds
             ∩ what is closed of a source that keeps open rows    where M holds the rows of one
+            ∩ what lasts of M                                    where keys of others are closed through it (`through`)
 
 Who changes M has no part in it: the left side of a join goes by the promises of the right one.
 
 Of a bag in order that is read from an end (`fronts`: min, max, the first n of a group) entries are *dominated*, and may go,
 where as many as are read stand before them and last, though the group is open.
+
+The counts of rows of a stratum of sessions are looked at to see whether there are any: where nobody else reads them, rows that
+are dead are taken off (`counts_open`), so that groups without open rows leave.
 """
 
 from __future__ import annotations
@@ -23,6 +28,7 @@ from typing import Generic, TypeVar
 
 from headwater.plan.program import ENDS, Lookup, Map, Program, Statement, Stored, Stratum, View
 from headwater.plan.promises import Promises, looks_back
+from headwater.plan.sessions import sessions_of
 
 P = TypeVar("P")
 
@@ -92,9 +98,14 @@ class Bounds(Generic[P]):
         a, promises = self.promises.algebra, self.promises
         for s, place in self.statements.get(m.name, ()):
             ties = promises.closing.read(s, place)
-            yield Reader(s, a.pulled(ties, promises.relation(s.drives).closed))
+            dead = a.pulled(ties, promises.relation(s.drives).closed)
+            if promises.waits(s, place):
+                dead = a.meet(dead, promises.count(m, 0)[1])
+            yield Reader(s, dead)
         for stratum in self.strata.get(m.name, ()):
             groups = promises.groups(stratum).closed
+            if stratum.ranked is not None and m == stratum.ranked.map:
+                groups = a.join(groups, promises.left_behind(stratum))
             if m == stratum.answers:
                 groups = a.renamed(
                     groups, dict(zip(stratum.group.columns, m.columns, strict=False))
@@ -131,6 +142,21 @@ class Bounds(Generic[P]):
             found += [Front(1, e[0]) for e in ends if e is not None]
             found += [Front(r.limit + r.offset, False)] if r is not None and r.limit else []
         return tuple(dict.fromkeys(found))
+
+    def counts_open(self, m: Map) -> Stratum | None:
+        """The stratum of sessions whose open rows a map counts, if it counts no others: that of the longest gap.
+
+        What is dead for it is dead for those of shorter gaps.
+        """
+        strata = self.strata.get(m.name, [])
+        others = self.statements.get(m.name) or self.shown.get(m.name) or m.name in self.held
+        if not strata or others or m.name in self.program.checks or len(m.ring) > 1:
+            return None
+        found = [(x.gap, s.name) for s in strata if s.group == m and (x := sessions_of(s))]
+        bags = {s.ranked.map.name for s in strata if s.ranked is not None}
+        if len(found) < len(strata) or len(bags) > 1:
+            return None
+        return self.program.strata[max(found)[1]]
 
     def behind(self, m: Map) -> P:
         """Which entries of a bag that is read from an end count as standing before others."""

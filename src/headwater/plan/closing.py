@@ -17,12 +17,12 @@ What holds of all entries of a map (k0 is k3 div 60) is found in the same way fr
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
 from itertools import product
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from headwater.calculus import types as ty
 from headwater.calculus.patterns import (
@@ -46,6 +46,8 @@ from headwater.plan.never_null import NeverNull
 from headwater.plan.program import Bind, Expand, Filter, Lookup, Map, Program, Statement, Stratum
 from headwater.plan.scalar import Scalar
 from headwater.plan.trees import Tree, integral
+
+T = TypeVar("T")
 
 FARTHEST = 6
 """How many ties a column is followed over."""
@@ -442,6 +444,15 @@ class Closing:
         self._invariants: dict[str, Invariants] = {}
         self._graphs: dict[int, tuple[Statement, Graph]] = {}
         self._ties_known: dict[tuple[int | str, int], Ties] = {}
+        self._found: dict[Any, Any] = {}
+
+    def remember(self, of: Mapping[str, Any], find: Callable[[Closing, Mapping[str, Any]], T]) -> T:
+        """What others find in the program by some of what is known, found once."""
+        known = find.__name__, tuple(sorted(of.items()))
+        if known not in self._found:
+            self._found[known] = find(self, of)
+        found: T = self._found[known]
+        return found
 
     def graph(self, s: Statement) -> Graph:
         """What the steps of a statement say of its columns; `place@k0` is a column of the entry of a look-up."""
@@ -523,7 +534,7 @@ class Closing:
         return self._ties_known[known]
 
     def answered(self, s: Stratum, by_row: bool = False) -> Ties:
-        """What ties the key of a stratum's group to the rows that it is answered with; or those of its bag in order."""
+        """What ties the key of a stratum's group to the rows that it is answered with; or its bag in order and its windows."""
         known = s.name, BY_ROW if by_row else EMITTED
         if known not in self._ties_known:
             self._ties_known[known] = self._answered(s, by_row)
@@ -547,6 +558,7 @@ class Closing:
                 graph.equal(names[column], name)
             if by_row:
                 columns += [(c, names[c]) for c in bag.columns if c not in s.group.columns]
+                columns += [(name, name) for name, _ in s.ranked.windows]
         ends = {name: shown(name) for name, _ in s.row}
         return _between(graph, columns, ends, [(name, cell.type) for name, cell in s.row])
 

@@ -18,6 +18,7 @@ from headwater.plan.bounds import Bounds, Reader, Readers
 from headwater.plan.closing import Closing
 from headwater.plan.program import Map, Stratum, View
 from headwater.plan.promises import Column, Promise, Promises, Scheme, Schemes, least
+from headwater.plan.through import Keys, Through, through
 
 ONE_BY_ONE = ("string", "binary", "boolean")
 """Types whose values are closed one by one; others are taken to be closed in their order."""
@@ -42,6 +43,8 @@ class Declared:
     """Whether all its rows must be kept, whatever is closed."""
     said: str = ""
     """What of this is shown of it."""
+    key: tuple[str, ...] = ()
+    """The columns that are unique among all rows that ever came."""
 
     def schemes(self, name: str) -> frozenset[Scheme]:
         """Its schemes, whose columns say where they come from."""
@@ -62,7 +65,20 @@ def promised(closing: Closing, sources: Sources) -> Promises[frozenset[Scheme]]:
     for name, d in sources.items():
         found = algebra.everything if d.static else d.schemes(name)
         known[name] = Promise(found, algebra.everything if d.append_only else found, found)
-    return Promises(closing, algebra, known.get)
+    keys = {n: d.key for n, d in sources.items() if d.key and d.retain is True}
+    return Promises(closing, algebra, known.get, None, closing.remember(keys, through_entries))
+
+
+def through_entries(closing: Closing, keys: Keys) -> dict[str, Through]:
+    """The maps some of whose keys may be closed through entries."""
+    found = {n: through(closing, m, keys) for n, m in closing.program.maps.items()} if keys else {}
+    return {n: t for n, t in found.items() if t is not None}
+
+
+def closed_through(closing: Closing, sources: Sources) -> dict[str, Through]:
+    """The maps whose keys will be closed through entries, by what is declared of sources."""
+    promises, maps = promised(closing, sources), closing.program.maps
+    return {n: t for n, t in promises.through.items() if promises.closed_through(maps[n])}
 
 
 @dataclass
@@ -91,7 +107,7 @@ class Outlook:
     def _state(self, m: Map) -> State:
         if not m.columns or self._never_changes(m):
             return "fixed"
-        if self.bounds.dead(m):
+        if self._dead(m):
             return "bounded"
         source = self.bounds.held.get(m.name)
         if source is not None and source not in self.bounds.open_only:
@@ -99,6 +115,13 @@ class Outlook:
         if self.ends(m) is not None:
             return "ends"
         return "front" if self.bounds.behind(m) else "unbounded"
+
+    def _dead(self, m: Map) -> frozenset[Scheme]:
+        """What is dead of a map, or taken off it."""
+        dead, counted = self.bounds.dead(m), self.bounds.counts_open(m)
+        if counted is None:
+            return dead
+        return self.promises.algebra.join(dead, self.promises.left_behind(counted))
 
     def _never_changes(self, m: Map) -> bool:
         if m.name in self.closing.program.kept:
@@ -119,7 +142,7 @@ class Outlook:
     def leaves(self, m: Map, but_source: bool = False) -> Needs | None:
         """When the entries of a map leave; None if they do not. Without the source that keeps them, if that is asked."""
         if not but_source:
-            return needs(self.bounds.dead(m))
+            return needs(self._dead(m))
         others = [r.dead for r in self.bounds.readers(m) if not isinstance(r.what, str)]
         algebra = self.promises.algebra
         dead: frozenset[Scheme] = reduce(algebra.meet, others, algebra.everything)

@@ -11,6 +11,9 @@ is (`closing.Ties.pulled`):
 A stratum's rows are closed with their group. Where its rows are keys, and conditions say which counts are there and which
 are not (DISTINCT, EXISTS, EXCEPT), a row is lasting already when what is there lasts and what is not there has ended.
 
+Some of what is over is told by entries alone, such as which sessions are (`sessions.py`), or which keys are because what they
+would be reached through is (`through.py`): it is *found* when something is closed, and given here.
+
 The same is asked of *schemes*, the columns by which sources will be closed in time: `Schemes` and `Told` are two
 algebras of one computation.
 """
@@ -54,6 +57,8 @@ from headwater.plan.program import (
     Stratum,
     View,
 )
+from headwater.plan.sessions import before_starts, sessions_of
+from headwater.plan.through import Through
 from headwater.plan.trees import Tree
 
 P = TypeVar("P")
@@ -89,6 +94,10 @@ class Algebra(Protocol[P]):
         """The same under other names; what names a column that has none is not promised."""
         ...
 
+    def one_by_one(self, promise: P, columns: Collection[str]) -> P:
+        """What a promise of entries says of their keys, some columns, before it is known which these are."""
+        ...
+
 
 class Told:
     """Promises that were made: sets of punctuations."""
@@ -116,6 +125,9 @@ class Told:
 
     def renamed(self, promise: Punctuations, names: Mapping[str, str]) -> Punctuations:
         return self.only(promise, names).rename(names)
+
+    def one_by_one(self, promise: Punctuations, columns: Collection[str]) -> Punctuations:
+        return self.none
 
 
 @dataclass(frozen=True)
@@ -184,6 +196,11 @@ class Schemes:
             for s in self.only(promise, names)
         )
 
+    def one_by_one(self, promise: frozenset[Scheme], columns: Collection[str]) -> frozenset[Scheme]:
+        # That all entries are over says nothing of keys that are not there yet.
+        of = [{c.of for c in s} for s in promise if s]
+        return least(frozenset(Column(n, of=o) for o in origins for n in columns) for origins in of)
+
 
 def least(schemes: Iterable[Scheme]) -> frozenset[Scheme]:
     """Schemes without those whose columns contain another's; of equal ones, the one that comes from fewest columns."""
@@ -232,13 +249,19 @@ class Promise(Generic[P]):
 
 
 class Promises(Generic[P]):
-    """The promises of a program, from those of its sources; each is computed when it is asked for, and once."""
+    """The promises of a program, from those of its sources; each is computed when it is asked for, and once.
+
+    `found` is what entries say is over, by the name of a stratum or map; None if it is asked what will be over in time, which
+    all of it will. More may be found before it is asked for. `through` are the maps whose keys are closed through entries.
+    """
 
     def __init__(
         self,
         closing: Closing,
         algebra: Algebra[P],
         sources: Callable[[str], Promise[P] | None],
+        found: Mapping[str, P] | None,
+        through: Mapping[str, Through],
     ):
         self.closing, self.program, self.algebra, self.sources = (
             closing,
@@ -246,8 +269,12 @@ class Promises(Generic[P]):
             algebra,
             sources,
         )
+        self.found, self.through = found, through
         self._relations: dict[str, Promise[P]] = {}
         self._closed: dict[str, P] = {}
+        self._through: dict[str, Through | None] = {}
+        self._spent: dict[int, P] = {}
+        """Of each of `through`, which holds them, by who it is."""
         self._columns: dict[tuple[str, int], tuple[P, P]] = {}
         self._groups: dict[str, Promise[P]] = {}
         self._emitted: dict[tuple[int, int], P] = {}
@@ -276,6 +303,9 @@ class Promises(Generic[P]):
         if looks_back(s):
             rows = a.pulled(self.closing.answered(s, by_row=True), self.rows(s))
             made = [a.join(p, rows) for p in made]
+        if sessions_of(s) is not None:
+            starts = a.pulled(self.closing.answered(s, by_row=True), self.starts(s))
+            made = [a.join(p, starts) for p in made]
         return Promise(*made)
 
     # --- maps --------------------------------------------------------------------------------------------------------
@@ -283,12 +313,51 @@ class Promises(Generic[P]):
     def closed(self, m: Map) -> P:
         """The keys of a map at which nothing changes any more."""
         if m.name not in self._closed:
+            statements = self._statements(m) if m.name in self.program.kept else None
             self._closed[m.name] = (
-                self._every((s, self.relation(s.drives).closed) for s in self._statements(m))
-                if m.name in self.program.kept
-                else self.algebra.none
+                self.algebra.none
+                if statements is None
+                else self._or_through(m, ((s, self.relation(s.drives).closed) for s in statements))
             )
         return self._closed[m.name]
+
+    def _or_through(self, m: Map, pulled: Iterable[tuple[Statement, P]]) -> P:
+        """What every statement of a map promises of its keys, and keys that are closed through entries."""
+        every = self._every(pulled)
+        return self.algebra.join(every, self.passed(m)) if self.closed_through(m) else every
+
+    def closed_through(self, m: Map) -> Through | None:
+        """Through which entries keys of a map are closed in time, if the columns that it is looked up by do not say it."""
+        if m.name not in self._through:
+            t = self.through.get(m.name)
+            if t is not None and self.found is None:
+                drivers = ((s, self.relation(s.drives).closed) for s in self._statements(m))
+                said = self.algebra.only(self._every(drivers), m.lookup)
+                t = None if said or not self._in_time(t) else t
+            self._through[m.name] = t
+        return self._through[m.name]
+
+    def passed(self, m: Map) -> P:
+        """The keys of a map that are closed through entries."""
+        if self.found is not None:
+            return self.found.get(m.name, self.algebra.none)
+        return self._in_time(self.through[m.name])
+
+    def _in_time(self, t: Through) -> P:
+        return self.algebra.one_by_one(self.spent(t), [c for _, c in t.columns])
+
+    def spent(self, t: Through) -> P:
+        """The entries through which no key is reached any more: they last, and are dead for those who look them up."""
+        if id(t) not in self._spent:
+            a, read = self.algebra, self.closing.read
+            dead = (a.pulled(read(s, p), self.relation(s.drives).closed) for s, p in t.readers)
+            self._spent[id(t)] = reduce(a.meet, dead, self.count(t.into, 0)[1])
+        return self._spent[id(t)]
+
+    def waits(self, s: Statement, place: int) -> bool:
+        """Whether an entry that a statement looks up stays until it is sure to last, for it tells then that a key is closed."""
+        t = self.closed_through(s.target)
+        return t is not None and (s, place) in t.readers
 
     def count(self, m: Map, column: int) -> tuple[P, P]:
         """The keys at which a count, a ring column of a map, does not grow any more; and those at which it does not fall."""
@@ -298,11 +367,12 @@ class Promises(Generic[P]):
             if self.counts(m, column):
                 drivers = [(s, self.relation(s.drives)) for s in moving]
                 self._columns[key] = (
-                    self._every((s, p.ended) for s, p in drivers),
-                    self._every((s, p.lasting) for s, p in drivers),
+                    self._or_through(m, ((s, p.ended) for s, p in drivers)),
+                    self._or_through(m, ((s, p.lasting) for s, p in drivers)),
                 )
             else:
-                closed = self._every((s, self.relation(s.drives).closed) for s in moving)
+                pulled = ((s, self.relation(s.drives).closed) for s in moving)
+                closed = self._or_through(m, pulled)
                 self._columns[key] = closed, closed
         return self._columns[key]
 
@@ -376,6 +446,23 @@ class Promises(Generic[P]):
         closed = self.algebra.only(self.closed(s.ranked.map), columns)
         nullable = first not in self.closing.never_null.of(s.ranked.map)
         return self.algebra.from_the_start(closed, first, nullable)
+
+    def starts(self, s: Stratum) -> P:
+        """The starts of sessions that are over, in terms of the key of the groups and of the start."""
+        sessions = sessions_of(s)
+        assert sessions is not None
+        if self.found is not None:
+            return self.found.get(s.name, self.algebra.none)
+        names = {**{c: c for c in s.group.columns}, sessions.time: sessions.start}
+        return self.algebra.renamed(self.rows(s), names)
+
+    def left_behind(self, s: Stratum) -> P:
+        """The rows of sessions that are over which nobody reads on the way from an open one, in terms of the bag's columns."""
+        sessions = sessions_of(s)
+        if sessions is None:
+            return self.algebra.none
+        first = self.algebra.from_the_start(self.starts(s), sessions.start, nullable=False)
+        return self.algebra.pulled(before_starts(s, sessions), first)
 
     def over(self, view: View) -> P:
         """The rows of a view at which nothing changes any more, in terms of the key of the map that it is read from."""

@@ -41,6 +41,7 @@ def from_position(
     after: int = 0,
     until: pa.Table | None = None,
     marked: bool = False,
+    how: str = "range",
 ) -> pa.Table:
     """For each row of the keys the entries of its group from its position on: `_i`, the key, the ring.
 
@@ -48,7 +49,7 @@ def from_position(
     group that is asked for. There are all entries that are not before the position, and, if there is an
     `until`, not after that; and entries that hold `before` rows before them and `after` rows behind them,
     repeated rows counted. None is zero; they are in order. With `marked` the column `_at` says of each whether it is
-    before (-1), between (0) or behind (1).
+    before (-1), between (0) or behind (1). `how` is what a watch is told.
     """
     spec = arrangement.spec
     assert spec.order, "the entries of a group have a position in a map that is kept in order"
@@ -68,7 +69,7 @@ def from_position(
         parts = [_marked(p, side) for p, side in zip(parts, sides, strict=True)]
     whole = pa.concat_tables(parts)
     order = np.argsort(np.asarray(column(whole, INDEX)), kind="stable")
-    return arrangement.watched(whole.take(pa.array(order)), "range")
+    return arrangement.watched(whole.take(pa.array(order)), how)
 
 
 def _marked(table: pa.Table, side: int) -> pa.Table:

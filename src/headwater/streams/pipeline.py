@@ -158,9 +158,8 @@ def commuted(
 ) -> tuple[Steps, tuple[str, ...]]:
     """The steps with those moved forwards that make rows fewer, over steps that hold rows back; and the reasons."""
     now, reasons = list(steps.steps), dict[str, None]()
-    halves: list[
-        Step
-    ] = []  # second halves of steps that were cut, of which it is said why they stay
+    # Second halves of steps that were cut: it is said already why they stay.
+    halves: list[Step] = []
     place = 1
     while place < len(now):
         before, step = now[place - 1], now[place]

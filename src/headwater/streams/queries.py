@@ -18,6 +18,7 @@ from typing import Any, ClassVar, TypeAlias
 
 from headwater.errors import SchemaMismatch, UnknownName
 from headwater.streams.columns import Fields, named, rows_given, safely
+from headwater.streams.pieces import Piece, asked
 from headwater.streams.schema import (
     Bag,
     Event,
@@ -30,7 +31,6 @@ from headwater.streams.schema import (
     headers_of,
 )
 from headwater.streams.schema import parse as schema_of
-from headwater.streams.shapes import Piece, asked
 from headwater.streams.steps import (
     ROWS,
     Condition,

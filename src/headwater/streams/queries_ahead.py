@@ -36,6 +36,8 @@ from headwater.streams.steps import (
     collected,
     marks_of,
     misfit,
+    new_header,
+    new_name,
     the_column,
     the_header,
 )
@@ -74,7 +76,7 @@ class LocalMaxima(Step):
         marks = chosen(headers, marked.headers)
         places = {name: the_column(self, header, self.column) for name, header in marks.items()}
         gives = {
-            name: Header(name, (*header.fields, (self.name, BOOLEAN)))
+            name: new_header(self, name, (*header.fields, (self.name, BOOLEAN)))
             for name, header in marks.items()
         }
 
@@ -145,6 +147,8 @@ class Peaks(Step):
         self, schema: Schema, headers: Headers, context: Context | None = None
     ) -> Transformer:
         _check_around(self, self.around)
+        for name in self.names:
+            new_name(self, name, schema)
         match schema:
             case Sync(_, Bag(())):
                 return self._sequence(schema, headers)
@@ -164,7 +168,7 @@ class Peaks(Step):
     ) -> tuple[Header, int, dict[str, Header], Callable[[Event, Sequence[Any], int], list[Event]]]:
         """The header of the rows, the place of the column, the headers that are told, and a row with its marks."""
         header = headers[the_header(self, schema.headers)]
-        peak, valley = (Header(name, header.fields) for name in self.names)
+        peak, valley = (Header(new_name(self, name, schema), header.fields) for name in self.names)
 
         def told(event: Event, values: Sequence[Any], place: int) -> list[Event]:
             if is_extreme(values, place, self.around, higher=True):
@@ -308,7 +312,7 @@ class Carry(Step):
             )
         first = next(iter(below.values()))
         keys = tuple(first.fields[the_column(self, first, key)] for key in self.keys)
-        made = Header(self.gives, keys + self.state)
+        made = new_header(self, self.gives, keys + self.state)
         begin = self.start if self.start is not None else (None,) * len(self.state)
         begin = checked(begin, self.state, str(self))
         advance = self._advance(below)

@@ -10,7 +10,7 @@ shortest match is asked for. So it never keeps more relations than the pattern h
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, ClassVar, Literal, TypeAlias
@@ -34,6 +34,8 @@ from headwater.streams.steps import (
     collected,
     condition,
     marks_of,
+    new_header,
+    new_name,
     passing,
     the_column,
     the_header,
@@ -74,22 +76,13 @@ class Every(Step):
                 hint="one column, of one type, orders all marks",
             )
         ((column, kind),) = kinds
-        ticks, tick = clock(self.interval, kind), Header(self.name, ((column, kind),))
-
-        def update(last: Any, event: Event) -> tuple[Any, list[Event]]:
-            at = event[1][places[event[0]]]
-            if at is None:
-                raise StepFailed(
-                    f"{self}: a row without a time in `{column}`: {Event(*event)}",
-                    hint="filter rows whose order column is NULL",
-                )
-            told = [tick.event(t) for t in _between(ticks, last, at)]
-            return ticks.floor(at), [*told, event]
+        ticks = clock(self.interval, kind)
+        tick = Header(new_name(self, self.name, schema), ((column, kind),))
 
         return Hierarchical(
             marks,
             {**marks, self.name: tick},
-            update,
+            Ticking(str(self), ticks, tick, places),
             sub=passing(marked.sub, headers),
             init=lambda _x: None,
             fin=lambda last: (None, [tick.event(ticks.after(last))] if last is not None else []),
@@ -105,15 +98,48 @@ class Every(Step):
         return the_column(self, header, column)
 
 
-def _between(ticks: Clock, last: Any, at: Any) -> list[Any]:
-    """The marks after the last one, up to a time; before the first row there is none."""
-    if last is None:
-        return []
-    found, mark = [], ticks.after(last)
-    while mark <= at:
-        found.append(mark)
-        mark = ticks.after(mark)
-    return found
+@dataclass(frozen=True)
+class Ticking:
+    """The update of `every`, for one row or for many in order; the state is the mark whose frame the last row is in."""
+
+    where: str
+    ticks: Clock
+    tick: Header
+    places: dict[str, int]
+
+    def __call__(self, last: Any, event: Event) -> tuple[Any, list[Event]]:
+        last, marks = self._to(last, event[1][self.places[event[0]]], event)
+        return last, [*marks, event]
+
+    def run(self, last: Any, rows: Sequence[Row]) -> tuple[Any, list[tuple[int, Event]]]:
+        """The same for rows of the one header that there is, each thing told with the number of its row."""
+        ((name, place),) = self.places.items()
+        told: list[tuple[int, Event]] = []
+        following = None if last is None else self.ticks.after(last)
+        for i, row in enumerate(rows):
+            event = Event(name, row)
+            at = row[place]
+            if last is None or at is None or not last <= at < following:
+                last, marks = self._to(last, at, event)
+                following = self.ticks.after(last)
+                told += [(i, mark) for mark in marks]
+            told.append((i, event))
+        return last, told
+
+    def _to(self, last: Any, at: Any, event: Event) -> tuple[Any, list[Event]]:
+        """The mark whose frame a time is in, and the marks after the last one up to it; before the first row are none."""
+        if at is None or (last is not None and at < last):
+            late = "without a time" if at is None else f"that comes after the mark at {last}"
+            raise StepFailed(
+                f"{self.where}: a row {late}: {Event(*event)}",
+                hint=f"rows are read in the order of `{self.tick.columns[0]}`, and none has NULL there",
+            )
+        now = self.ticks.floor(at)
+        found, mark = [], now if last is None else self.ticks.after(last)
+        while last is not None and mark <= now:
+            found.append(self.tick.event(mark))
+            mark = self.ticks.after(mark)
+        return now, found
 
 
 @dataclass(frozen=True)
@@ -133,32 +159,50 @@ class Mark(Step):
     ) -> Transformer:
         marked, context = marks_of(self, schema), context or Context()
         marks, pattern = chosen(headers, marked.headers), automaton(self.regex)
-        if self.name in headers_of(schema):
-            raise SchemaMismatch(
-                f"{self} does not fit: header `{self.name}` is in `{schema}` already",
-                hint="give the marks another name",
-            )
         bits = bits_reader(self, pattern, marks, context)
         first = next(iter(marks.values()))
         common = tuple(f for f in first.fields if all(f in h.fields for h in marks.values()))
-        made = Header(self.name, common)
+        made = Header(new_name(self, self.name, schema), common)
         places = {name: h.places(made.columns) for name, h in marks.items()}
-
-        def update(state: int, event: Event) -> tuple[int, list[Event]]:
-            state = pattern.search(state, bits(event))
-            if not pattern.matches(state):
-                return state, [event]
-            mark = made.event(*(event[1][place] for place in places[event[0]]))
-            return state, [event, mark] if self.keep else [mark]
-
         return Hierarchical(
             marks,
             {**marks, self.name: made},
-            update,
+            Marking(pattern, bits, made, places, self.keep),
             sub=passing(marked.sub, headers),
             init=lambda _x: Automaton.START,
             fin=lambda _y: (None, ()),
         )
+
+
+@dataclass(frozen=True)
+class Marking:
+    """The update of `mark`, for one row or for many in order; the state is that of the automaton."""
+
+    pattern: Automaton
+    bits: Callable[[Event], int]
+    made: Header
+    places: dict[str, tuple[int, ...]]
+    keep: bool
+
+    def __call__(self, state: int, event: Event) -> tuple[int, list[Event]]:
+        state = self.pattern.search(state, self.bits(event))
+        return state, self._told(event) if self.pattern.matches(state) else [event]
+
+    def run(self, state: int, rows: Sequence[Row]) -> tuple[int, list[tuple[int, Event]]]:
+        """The same for rows of the one header that there is, each thing told with the number of its row."""
+        (name,) = self.places
+        events = [Event(name, row) for row in rows]
+        matched, state = self.pattern.scan.run([*map(self.bits, events)], state)
+        return state, [
+            (i, told)
+            for i, (event, here) in enumerate(zip(events, matched.tolist(), strict=True))
+            for told in (self._told(event) if here else (event,))
+        ]
+
+    def _told(self, event: Event) -> list[Event]:
+        """A row that is marked: the mark, behind the row if that is kept."""
+        mark = self.made.event(*(event[1][place] for place in self.places[event[0]]))
+        return [event, mark] if self.keep else [mark]
 
 
 def bits_reader(
@@ -259,7 +303,8 @@ class Join(Step):
         header = headers[name]
         keys = [the_column(self, header, column) for column in self.by]
         rest = [i for i in range(len(header.columns)) if i not in keys]
-        made = Header(
+        made = new_header(
+            self,
             self.gives or name,
             tuple(header.fields[i] for i in (*keys, *rest))
             + tuple((f"earlier_{header.fields[i][0]}", header.fields[i][1]) for i in rest),

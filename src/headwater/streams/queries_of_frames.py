@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 from headwater.errors import SchemaMismatch, StepFailed
 from headwater.streams.columns import Fields, Row, bag_given, in_order, rows_given, safely
+from headwater.streams.pieces import Many, Query, asked, asked_of_all
 from headwater.streams.queries import Lift, Map, Rewrite, read_by
 from headwater.streams.schema import (
     Bag,
@@ -24,7 +25,7 @@ from headwater.streams.schema import (
     Sync,
     headers_of,
 )
-from headwater.streams.shapes import Query, RelationalStep, asked
+from headwater.streams.shapes import RelationalStep
 from headwater.streams.steps import (
     ROWS,
     Condition,
@@ -37,10 +38,12 @@ from headwater.streams.steps import (
     collecting,
     condition,
     marks_of,
+    new_header,
     the_column,
     the_header,
 )
 from headwater.streams.transformer import (
+    TAKEN,
     Composed,
     Hierarchical,
     Partitioned,
@@ -49,6 +52,8 @@ from headwater.streams.transformer import (
     Transformer,
 )
 
+Frame: TypeAlias = tuple[Sequence[Event], Event]
+"""The events of a frame, and the mark that closes it."""
 Keep: TypeAlias = Literal["answer", "mark", "rows", "all"]
 
 
@@ -82,29 +87,35 @@ class Aggregate(Step):
         return Hierarchical(
             marks,
             gives,
-            update=lambda events, mark: ([], make(events, mark)),
+            update=Many(lambda given: [([], told) for told in make(given)]),
             sub=sub,
             init=lambda _x: [],
-            ret=lambda _y, events: events,
+            ret=TAKEN,
             fin=lambda _y: (None, ()),
         )
 
-    def _answer(
+    def _answers(
         self, mark: Header, below: Headers, context: Context
-    ) -> tuple[Fields, Callable[[Sequence[Event], Event], list[Row]]]:
-        """The columns of the answer, and the answer over a frame's events and its mark."""
+    ) -> tuple[Fields, Callable[[Sequence[Frame]], list[list[Row]]]]:
+        """The columns of the answer, and the answers over frames, each the events and the mark."""
+        if "mark" in below:
+            raise SchemaMismatch(
+                f"{self} does not fit: a header of the rows is called `mark`, as the mark is in its query",
+                hint="give the rows another name, with map",
+            )
         tables = {**below, "mark": Header("mark", mark.fields)}
         if isinstance(self.query, str):
             text = self.query
 
-            def answer(events: Sequence[Event], at: Event) -> list[Row]:
-                rows: dict[str, tuple[Header, list[Row]]] = {h: (tables[h], []) for h in tables}
-                for name, row in events:
-                    rows[name][1].append(row)
-                rows["mark"][1].append(at[1])
-                return asked(context, text, rows)
+            def rows(frame: Frame) -> dict[str, tuple[Header, list[Row]]]:
+                found: dict[str, tuple[Header, list[Row]]] = {h: (tables[h], []) for h in tables}
+                for name, row in frame[0]:
+                    found[name][1].append(row)
+                found["mark"][1].append(frame[1][1])
+                return found
 
-            return context.evaluator.columns(text, tables), answer
+            columns = context.evaluator.columns(text, tables)
+            return columns, lambda frames: asked_of_all(context, text, [*map(rows, frames)])
         if self.columns is None:
             raise StepFailed(
                 f"{self}: the columns of its answer are not declared",
@@ -112,48 +123,51 @@ class Aggregate(Step):
             )
         columns, function, place = self.columns, safely(self.query, str(self)), str(self)
         header = Header("answer", columns)
-        return columns, lambda events, _at: [
-            e.row for e in rows_given(function(bag_given(events, below)), header, place)
+        return columns, lambda frames: [
+            [e.row for e in rows_given(function(bag_given(events, below)), header, place)]
+            for events, _ in frames
         ]
 
     def _told(
         self, marks: Headers, below: Headers, context: Context
-    ) -> tuple[dict[str, Header], Callable[[Sequence[Event], Event], list[Event]]]:
+    ) -> tuple[dict[str, Header], Callable[[Sequence[Frame]], list[list[Event]]]]:
         """Rows of the answer in order, in the place of the marks."""
         if self.gives is None:
             raise StepFailed(
                 f"{self}: the header of the answer's rows has no name",
                 hint='aggregate(query, gives="totals"), or keep="mark" for columns of the mark',
             )
-        columns, answer = self._answer(marks[the_header(self, marks)], below, context)
+        columns, answers = self._answers(marks[the_header(self, marks)], below, context)
         header = Header(self.gives, columns)
-        return {header.name: header}, lambda events, mark: [
-            Event(header.name, header.row(*row)) for row in answer(events, mark)
+        return {header.name: header}, lambda frames: [
+            [Event(header.name, header.row(*row)) for row in rows] for rows in answers(frames)
         ]
 
     def _extended(
         self, marks: Headers, below: Headers, context: Context
-    ) -> tuple[dict[str, Header], Callable[[Sequence[Event], Event], list[Event]]]:
+    ) -> tuple[dict[str, Header], Callable[[Sequence[Frame]], list[list[Event]]]]:
         """The marks, with the columns of the answer behind their own."""
         gives, answers = {}, {}
         for name, mark in marks.items():
-            columns, answers[name] = self._answer(mark, below, context)
-            twice = [c for c, _ in columns if c in mark.columns]
-            if twice:
-                raise SchemaMismatch(
-                    f"{self} does not fit: mark `{name}` has a column `{twice[0]}` already",
-                    hint="give the answer's column another name, with AS",
-                )
-            gives[name] = Header(name, mark.fields + columns)
+            columns, answers[name] = self._answers(mark, below, context)
+            gives[name] = new_header(self, name, mark.fields + columns)
 
-        def make(events: Sequence[Event], mark: Event) -> list[Event]:
-            rows = answers[mark[0]](events, mark)
+        def extended(mark: Event, rows: list[Row]) -> list[Event]:
             if len(rows) != 1:
                 raise StepFailed(
                     f"{self}: the answer at {Event(*mark)} has {len(rows)} rows, and the mark is one",
                     hint="an aggregate without GROUP BY has one row",
                 )
             return [Event(mark[0], gives[mark[0]].row(*mark[1], *rows[0]))]
+
+        def make(frames: Sequence[Frame]) -> list[list[Event]]:
+            told: list[list[Event]] = [[]] * len(frames)
+            for name in gives:
+                own = [i for i, (_, mark) in enumerate(frames) if mark[0] == name]
+                found = answers[name]([frames[i] for i in own])
+                for i, rows in zip(own, found, strict=True):
+                    told[i] = extended(frames[i][1], rows)
+            return told
 
         return gives, make
 
@@ -194,10 +208,10 @@ class Highest(Step):
             made = Hierarchical(
                 marks,
                 own,
-                update=lambda events, _mark: ([], events),
+                update=Many(lambda given: [([], events) for events, _mark in given]),
                 sub=value,
                 init=lambda _x: [],
-                ret=lambda _y, events: events,
+                ret=TAKEN,
                 fin=lambda _y: (None, ()),
             )
         return made if isinstance(marked.sub, Bag) else Relaxed(made, input=schema)
@@ -247,10 +261,10 @@ class Frames(Step):
         return Hierarchical(
             marks,
             marks,
-            update,
+            Many(lambda given: [update(*frame) for frame in given]),
             sub=collected(marked.sub, headers, marked.sub, headers),
             init=lambda _x: [],
-            ret=lambda _y, events: events,
+            ret=TAKEN,
             fin=lambda _y: (None, ()),
         )
 

@@ -8,31 +8,39 @@ A piece of a computation may have a *value* at the end of the stream that it rea
     parallel      side by side   what `fin` makes of `lefts` and `rights`, the values of both
     hierarchical  marks          rows that `update` makes of `mark` and `result`, the value of the frame that it closes
 
-A value is a small table where its columns are known, from SQL or declared; so SQL can read it. What functions of Python
-give without columns is passed on as it is, to functions of Python.
+What a value is, is said in `pieces`.
 """
 
 from __future__ import annotations
 
 from collections import namedtuple
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar
 
-from headwater.errors import SchemaMismatch, StepFailed
+from headwater.errors import StepFailed
 from headwater.streams.columns import (
     Fields,
     Row,
     bag_given,
     by_header,
     checked,
-    fields,
     named,
-    rows_given,
     safely,
     sort_key,
 )
 from headwater.streams.order import first_misfit
+from headwater.streams.pieces import (
+    Declared,
+    Many,
+    Piece,
+    Query,
+    as_rows,
+    asked_of_all,
+    emitter,
+    table,
+    value_of,
+)
 from headwater.streams.schema import (
     Bag,
     Event,
@@ -55,93 +63,6 @@ from headwater.streams.transformer import (
     Relaxed,
     Transformer,
 )
-
-Query: TypeAlias = str | Callable[..., Any]
-"""SQL over named tables, or a function."""
-Declared: TypeAlias = tuple[tuple[str, Fields], ...]
-"""Headers that a function tells: their names and columns."""
-
-
-def declared(gives: Mapping[str, str | Fields] | None) -> Declared:
-    """Headers as they are declared, `{"outliers": "taxi BIGINT, x DOUBLE"}`."""
-    return tuple((name, fields(columns)) for name, columns in (gives or {}).items())
-
-
-class Piece(Step):
-    """A step that has a value at the end of what it reads."""
-
-    def value(self, schema: Schema, headers: Headers, context: Context) -> Fields | None:
-        """The columns of its value, which is then a table; None where they are not known."""
-        return None
-
-
-def value_of(step: Step, schema: Schema, headers: Headers, context: Context) -> Fields | None:
-    """The columns of the value of any step."""
-    return step.value(schema, headers, context) if isinstance(step, Piece) else None
-
-
-def table(step: Step, name: str, columns: Fields | None) -> Header:
-    """A value as a table that SQL reads."""
-    if columns is None:
-        raise SchemaMismatch(
-            f"{step} does not fit: the columns of `{name}` are not known, so SQL cannot read it",
-            hint="give what makes it as SQL, or declare its columns",
-        )
-    return Header(name, columns)
-
-
-def asked(
-    context: Context, text: str, tables: Mapping[str, tuple[Header, Sequence[Row]]]
-) -> list[Row]:
-    """The rows of a query, in the order of their values."""
-    return sorted(map(tuple, context.evaluator.relation(text, tables)), key=sort_key)
-
-
-def asked_of_all(
-    context: Context, text: str, many: Sequence[Mapping[str, tuple[Header, Sequence[Row]]]]
-) -> list[list[Row]]:
-    """The rows of a query over many sets of tables, at once where the evaluator can."""
-    relations = getattr(context.evaluator, "relations", None)
-    if relations is None or len(many) < 2:
-        return [asked(context, text, tables) for tables in many]
-    return [sorted(map(tuple, rows), key=sort_key) for rows in relations(text, many)]
-
-
-class Many:
-    """A function of the kernel that answers for many frames and keys at once: f(*given) = many([given])[0]."""
-
-    def __init__(self, many: Callable[[Sequence[tuple[Any, ...]]], Sequence[Any]]):
-        self._many = many
-
-    def __call__(self, *given: Any) -> Any:
-        return self._many([given])[0]
-
-    def many(self, given: Sequence[tuple[Any, ...]]) -> Sequence[Any]:
-        """The answers for many."""
-        return self._many(given)
-
-
-def as_rows(value: Any) -> list[Row]:
-    """A value that is a table; one row may be given as such."""
-    if value is None:
-        return []
-    return [value] if isinstance(value, tuple) else list(value)
-
-
-def emitter(gives: Headers, where: str) -> tuple[Callable[..., None], list[Event]]:
-    """What a function tells rows with, `emit("header", *values)`, and the list that it tells them to."""
-    told: list[Event] = []
-
-    def emit(name: str, *values: Any) -> None:
-        if name not in gives:
-            raise StepFailed(
-                f"{where} tells a row of `{name}`, which it does not declare",
-                hint=f"it declares: {', '.join(gives) or 'none; gives={...} does'}",
-            )
-        told.extend(rows_given(values, gives[name], where))
-
-    return emit, told
-
 
 # --- bags -------------------------------------------------------------------------------------------------
 
@@ -287,7 +208,8 @@ class Advance:
 class Fold(Piece):
     """A state carried over a sequence: `f(state, row, emit)` gives the next one, and may `emit("header", *values)`.
 
-    It begins with `start`, or with all columns NULL. The value is the column `result` of the last state, or the state.
+    It begins with the value that it is given by what stands around it, a state; else with `start`, or with all columns
+    NULL. The value is the column `result` of the last state, or the state.
     """
 
     word: ClassVar[str] = "fold"
@@ -317,7 +239,7 @@ class Fold(Piece):
             own,
             {name: Header(name, columns) for name, columns in self.gives},
             update=advance,
-            init=lambda _x: begin,
+            init=lambda x: begin if x is None else self._given(x),
             fin=lambda y: (self._result(y), ()),
         )
         return made if schema == sequence else Relaxed(made, input=schema)
@@ -327,6 +249,10 @@ class Fold(Piece):
         if self.start is None:
             return (None,) * len(self.state)
         return checked(self.start, self.state, str(self))
+
+    def _given(self, x: Any) -> Row:
+        """A state that it is given, as such or as the value of a fold, a table of one row."""
+        return checked(x[0] if isinstance(x, list) and len(x) == 1 else x, self.state, str(self))
 
     def advance(self, headers: Headers) -> Advance:
         """One row: the next state, and what is told."""
@@ -359,7 +285,8 @@ class PartitionedStep(Piece):
     """A piece for each key; `agg` makes one value of theirs, or rows of the header `gives`.
 
     SQL reads `results`, a table with the keys and the columns of the values. A function is given its rows, or pairs of
-    key and value where the columns are not known. Without `agg` the value is the table itself.
+    key and value where the columns are not known. Without `agg` the value is the table itself. `init(x, key)` gives each
+    piece what it begins with, of what this is given.
     """
 
     word: ClassVar[str] = "partitioned"
@@ -367,6 +294,7 @@ class PartitionedStep(Piece):
     agg: Query | None = None
     gives: str | None = None
     columns: Fields | None = None
+    init: Callable[[Any, Row], Any] | None = None
 
     def transformer(
         self, schema: Schema, headers: Headers, context: Context | None = None
@@ -379,8 +307,9 @@ class PartitionedStep(Piece):
         def values(given: Sequence[tuple[Any, ...]]) -> list[Any]:
             return [(value, ()) for value in answers([finals for _x, finals in given])]
 
+        init = safely(self.init, str(self)) if self.init else lambda x, _key: x
         if self.gives is None:
-            return Partitioned(keyed.keys, sub, agg=Many(values))
+            return Partitioned(keyed.keys, sub, init=init, agg=Many(values))
         columns = self._answer_columns(results, context)
         if columns is None:
             raise StepFailed(
@@ -395,7 +324,7 @@ class PartitionedStep(Piece):
                 (None, [Event(header.name, header.row(*row)) for row in rows]) for rows in found
             ]
 
-        return Partitioned(keyed.keys, sub, {header.name: header}, agg=Many(rows))
+        return Partitioned(keyed.keys, sub, {header.name: header}, init=init, agg=Many(rows))
 
     def value(self, schema: Schema, headers: Headers, context: Context) -> Fields | None:
         if self.gives is not None:
@@ -470,7 +399,7 @@ class PartitionedStep(Piece):
 class ParallelStep(Piece):
     """Two pieces side by side; `fin` makes one value of theirs. SQL reads them as `lefts` and `rights`.
 
-    The left piece has the first part of the Par, the right one the others.
+    The left piece has the first part of the Par, the right one the others. `init(x)` gives both what they begin with.
     """
 
     word: ClassVar[str] = "parallel"
@@ -478,6 +407,7 @@ class ParallelStep(Piece):
     right: Step
     fin: Query | None = None
     columns: Fields | None = None
+    init: Callable[[Any], tuple[Any, Any]] | None = None
 
     def transformer(
         self, schema: Schema, headers: Headers, context: Context | None = None
@@ -487,7 +417,7 @@ class ParallelStep(Piece):
         return Parallel(
             self.left.transformer(first, headers, context),
             self.right.transformer(second, headers, context),
-            init=lambda _x: (None, None),
+            init=safely(self.init, str(self)) if self.init else lambda x: (x, x),
             fin=self._fin(schema, headers, context),
         )
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, assert_never
 
 from headwater.calculus.types import Base
 from headwater.errors import SchemaMismatch, UnknownName
-from headwater.streams.columns import Row, listed, named, safely
+from headwater.streams.columns import Fields, Row, listed, named, safely
 from headwater.streams.evaluator import Evaluator, NoSQL
 from headwater.streams.schema import (
     Bag,
@@ -34,6 +34,8 @@ from headwater.streams.schema import (
     headers_of,
 )
 from headwater.streams.transformer import (
+    LEFT_ALONE,
+    NOTHING,
     Hierarchical,
     Parallel,
     Partitioned,
@@ -140,27 +142,15 @@ class Step(ABC):
 
 
 def _shown(value: Any) -> str:
+    """A field of a step as it is written: columns as they are declared, functions by their names."""
+    match value:
+        case ((str(), Base()), *_):
+            return repr(listed(value))
+        case ((str(), ((str(), Base()), *_)), *_):
+            return "{" + ", ".join(f"{name!r}: {_shown(columns)}" for name, columns in value) + "}"
     if callable(value) and not isinstance(value, Step):
         return str(getattr(value, "__qualname__", value))
-    if isinstance(value, tuple) and value and all(_is_pair(v) for v in value):
-        if all(isinstance(kind, Base) for _, kind in value):
-            return repr(listed(value))
-        told = ", ".join(f"{name!r}: {_shown(columns)}" for name, columns in value)
-        return f"{{{told}}}"
     return str(value) if isinstance(value, Step) else repr(value)
-
-
-def _is_pair(value: Any) -> bool:
-    """A name with a type or with columns, as steps declare them."""
-    return (
-        isinstance(value, tuple)
-        and len(value) == 2
-        and isinstance(value[0], str)
-        and (
-            isinstance(value[1], Base)
-            or (isinstance(value[1], tuple) and all(map(_is_pair, value[1])))
-        )
-    )
 
 
 def cells(schema: Schema, headers: Headers) -> frozenset[tuple[str, str]]:
@@ -220,6 +210,28 @@ def the_column(step: Step, header: Header, column: str) -> int:
     return header.columns.index(column)
 
 
+def new_header(step: Step, name: str, columns: Fields) -> Header:
+    """A header that a step tells, each of whose columns is there once."""
+    names = [column for column, _ in columns]
+    twice = [column for i, column in enumerate(names) if column in names[:i]]
+    if twice:
+        raise SchemaMismatch(
+            f"{step} does not fit: header `{name}` would have column `{twice[0]}` twice",
+            hint="give one of them another name",
+        )
+    return Header(name, columns)
+
+
+def new_name(step: Step, name: str, schema: Schema) -> str:
+    """A name for marks that no header of the schema has."""
+    if name in headers_of(schema):
+        raise SchemaMismatch(
+            f"{step} does not fit: header `{name}` is in `{schema}` already",
+            hint="give the marks another name",
+        )
+    return name
+
+
 def chosen(headers: Headers, names: Iterable[str]) -> dict[str, Header]:
     """Some of the headers."""
     return {name: headers[name] for name in names}
@@ -256,8 +268,10 @@ def row_by_row(
 
     return _walk(
         schema,
-        bag=lambda names: Relational(
-            chosen(headers, names), gives(names), each=lambda _x, event: one(event)
+        bag=lambda names: (
+            Relational(chosen(headers, names), gives(names), each=lambda _x, event: one(event))
+            if names
+            else NOTHING
         ),
         sync=lambda names, sub: Hierarchical(
             chosen(headers, names), gives(names), lambda y, event: (y, one(event)), sub
@@ -306,13 +320,14 @@ def collecting(schema: Schema, headers: Headers, *, tell: bool) -> Transformer:
 
     def sync(names: tuple[str, ...], sub: Transformer) -> Transformer:
         own = chosen(headers, names)
+        is_sequence = not headers_of(sub.input)
         return Hierarchical(
             own,
             own if tell else {},
             update=lambda y, event: (_extended(y, (event,)), (event,) if tell else ()),
-            sub=sub,
+            sub=NOTHING if is_sequence else sub,
             init=lambda _x: [],
-            ret=_extended,
+            ret=LEFT_ALONE if is_sequence else _extended,
         )
 
     return _walk(

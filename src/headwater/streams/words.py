@@ -11,21 +11,20 @@ from datetime import timedelta
 from typing import Any, Literal
 
 from headwater.streams.columns import Fields, Row, fields
+from headwater.streams.pieces import Query, declared
 from headwater.streams.queries import Collect, Filter, Lift, Map, Rewrite, Window
 from headwater.streams.queries_ahead import Carry, LocalMaxima, Peaks
 from headwater.streams.queries_in_time import Every, Join, Mark, Union
 from headwater.streams.queries_of_frames import Aggregate, Frames, Highest, Keep, MapReduce
 from headwater.streams.regex import Regex
 from headwater.streams.regex import parse as pattern
-from headwater.streams.schema import Schema
+from headwater.streams.schema import Schema, text
 from headwater.streams.shapes import (
     Fold,
     HierarchicalStep,
     ParallelStep,
     PartitionedStep,
-    Query,
     RelationalStep,
-    declared,
 )
 from headwater.streams.steps import Condition, Step
 
@@ -76,7 +75,7 @@ def map(into: Mapping[str, str] | None = None, /, **headers: Given) -> Map:
 
 def lift(at: Schema | str, step: Step) -> Lift:
     """A step applied to one part of a schema: where a header stands, or a schema."""
-    return Lift(at, step)
+    return Lift(at if isinstance(at, str) else text(at), step)
 
 
 def window(mark: str) -> Window:
@@ -128,6 +127,8 @@ def map_reduce(
 
 def every(interval: str | int | timedelta, name: str, column: str | None = None) -> Every:
     """Marks of a clock between rows: `every("10 minutes", "tick")`."""
+    if isinstance(interval, timedelta):
+        interval = f"{interval // timedelta(microseconds=1)} microseconds"
     return Every(interval, name, column)
 
 
@@ -198,17 +199,27 @@ def fold(
 
 
 def partitioned(
-    sub: Step, agg: Query | None = None, gives: str | None = None, columns: Columns = None
+    sub: Step,
+    agg: Query | None = None,
+    gives: str | None = None,
+    columns: Columns = None,
+    *,
+    init: Callable[[Any, Row], Any] | None = None,
 ) -> PartitionedStep:
     """A piece for each key; `agg` makes one value of theirs, or rows of `gives`."""
-    return PartitionedStep(sub, agg, gives, _columns(columns))
+    return PartitionedStep(sub, agg, gives, _columns(columns), init)
 
 
 def parallel(
-    left: Step, right: Step, fin: Query | None = None, columns: Columns = None
+    left: Step,
+    right: Step,
+    fin: Query | None = None,
+    columns: Columns = None,
+    *,
+    init: Callable[[Any], tuple[Any, Any]] | None = None,
 ) -> ParallelStep:
     """Two pieces side by side; `fin` makes one value of theirs."""
-    return ParallelStep(left, right, fin, _columns(columns))
+    return ParallelStep(left, right, fin, _columns(columns), init)
 
 
 def hierarchical(

@@ -36,7 +36,9 @@ def connected(
     while len(open_groups) or not done:
         some = pa.array(open_groups)
         first, last = low.take(some), high.take(some)
-        found = from_position(at, keys.take(some), first, near, near, last, marked=True)
+        # More is found than is read: what lies beyond a step that is too long is cut off.
+        group = keys.take(some)
+        found = from_position(at, group, first, near, near, last, marked=True, how="near")
         ends = _micros(column(first, time)), _micros(column(last, time))
         kept, settled = _cut(found, at.spec.count, _micros(column(found, time)), ends, gap, near)
         index = np.asarray(column(found, INDEX))
@@ -46,7 +48,8 @@ def connected(
         done.append(found.filter(pa.array(kept & settled[index])))
         open_groups, near = open_groups[~settled], 4 * near
     whole = pa.concat_tables(done)
-    return whole.take(pa.array(np.argsort(np.asarray(column(whole, INDEX)), kind="stable")))
+    order = np.argsort(np.asarray(column(whole, INDEX)), kind="stable")
+    return at.watched(whole.take(pa.array(order)), "range")
 
 
 def _micros(times: pa.Array) -> Ints:
