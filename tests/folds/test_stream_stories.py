@@ -111,9 +111,9 @@ def meant(query: Any, story: Story, clocks: Any, over: bool) -> Any:
     return query.run(ready) if over else query.so_far(ready)
 
 
-def play(path: Path, name: str, seed: int, steps: int = 8) -> None:
+def play(path: Path, name: str, seed: int, steps: int = 8, partitions: int | None = None) -> None:
     text, pipeline, marks = STORIES[name]
-    db = hw.open(path / "db")
+    db = hw.open(path / "db", partitions=partitions)
     for source, ddl in DDL.items():
         closes = ["ts", ("k", "ts")] if "k" in SOURCES[source].columns else "ts"
         db.source(source, ddl, closes=closes)
@@ -139,7 +139,7 @@ def play(path: Path, name: str, seed: int, steps: int = 8) -> None:
             early = True
         if pick.random() < 0.2:
             db.close()
-            db = hw.open(path / "db")
+            db = hw.open(path / "db", partitions=partitions)
             if early:
                 db.stream("s", text, pipeline, **defined)
         if early:

@@ -29,6 +29,7 @@ from headwater.errors import HeadwaterError, StreamError
 from headwater.folds.fold import Fold, Gave
 from headwater.folds.pending import add, pending_spec
 from headwater.folds.scale import Scale
+from headwater.folds.tasks import Spread
 from headwater.plan.program import WEIGHT
 from headwater.state.run import column
 from headwater.state.store import Commit as StoreCommit
@@ -136,7 +137,10 @@ class Streaming(Punctuating):
         elif not came and closed == before:
             return None
         try:
-            return fold.run(working, came, closed, self._lasting(stream), commit.version)
+            most = self.policy.most_here
+            spread = Spread(self.session, self.path, fold.layout, working, most)
+            lasting = self._lasting(stream)
+            return fold.run(working, came, closed, lasting, commit.version, spread)
         except HeadwaterError as e:
             e.what = f"the stream `{stream.name}`: {e.what}"
             e.args = (e.what,)

@@ -134,8 +134,12 @@ class Fold:
         closed: Mapping[str, Punctuations],
         lasting: frozenset[str],
         version: int,
+        spread: Any = None,
     ) -> Gave | None:
-        """Takes rows in and runs what is ready; None if nothing is. `lasting` are headers whose rows are never deleted."""
+        """Takes rows in and runs what is ready; None if nothing is.
+
+        `lasting` are headers whose rows are never deleted; `spread` runs keys with many rows elsewhere.
+        """
         state, data = keeping.load(self.layout, self.node, working)
         beside = Beside() if data is None else Beside(*data)
         if beside.ended and not any(t.num_rows for t in came.values()):
@@ -156,6 +160,8 @@ class Fold:
         end = count if over else GOES_ON
         told = Told()
         at = Instances([None], [state], np.array([end], np.int64))
+        for node in self.layout.spreading:
+            node.spread = spread
         ran = self.node.run(batch, at, told)
         keeping.save(self.layout, self.node, ran.states[0], after.data, working)
         gave = self._gave(told, sum(t.num_rows for t in taken.values()), after, over)

@@ -12,7 +12,7 @@ on, where keys and bags are read when they are needed; `save` writes what change
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,7 +33,7 @@ from headwater.plan.program import WEIGHT
 from headwater.state.arrangement import Arrangement
 from headwater.state.hashing import hash_keys
 from headwater.state.keys import canonical
-from headwater.state.run import MapSpec, column
+from headwater.state.run import LEAST, MOST, MapSpec, column
 from headwater.streams.schema import Event, Header
 
 COUNT, TEXT = "r0", "v0"
@@ -53,6 +53,8 @@ class Layout:
         self.key_types: dict[int, RecordType] = {}
         self.bags: dict[int, dict[str, tuple[MapSpec, Header]]] = {}
         self._places: dict[int, int] = {}
+        self.spreading: list[Keys] = []
+        """Where the stream is cut by key, which many rows may run elsewhere."""
         self._walk(node)
 
     def _walk(self, node: Node) -> None:
@@ -68,6 +70,7 @@ class Layout:
                 self._walk(second)
             case Keys(t=t) if node.headers:  # without a header below there is never a key
                 self._add_keys(node, t.keys, next(iter(t.headers_in[h] for h in node.headers)))
+                self.spreading.append(node)
             case Columnar(keyed=keyed) if keyed is not None:
                 self._add_keys(node, *keyed)
             case Leaf(t=t) if t.reads and (t.answer is not None or t.early is not None):
@@ -104,8 +107,18 @@ class Layout:
 class KeptKeys:
     """The states of keys in a map, and those that changed since."""
 
-    def __init__(self, spec: MapSpec, row: RecordType, working: Working, zone: str):
-        self.spec, self.row, self.working, self.zone = spec, row, working, zone
+    def __init__(
+        self,
+        spec: MapSpec,
+        row: RecordType,
+        at: Callable[[], Arrangement],
+        zone: str,
+        low: int = LEAST,
+        high: int = MOST,
+    ):
+        """`at` gives the map; of all keys, those with hashes from `low` to `high` are meant."""
+        self.spec, self.row, self.at, self.zone = spec, row, at, zone
+        self.low, self.high = low, high
         self.writes: dict[Key, Any] = {}
 
     def some(self, keys: Sequence[Key]) -> list[Any]:
@@ -114,7 +127,7 @@ class KeptKeys:
         found: dict[int, Any] = {}
         if asked:
             table = keyed(self.spec, self.row, asked, self.zone)
-            there = self.working.now(self.spec.name).lookup(table)
+            there = self.at().lookup(table)
             states = of_texts(values_of(column(there, TEXT)))
             found = dict(zip(np.asarray(column(there, "_i")).tolist(), states, strict=True))
         numbers = {k: i for i, k in enumerate(asked)}
@@ -123,7 +136,7 @@ class KeptKeys:
     def all(self) -> Mapping[Key, Any]:
         """The states of all keys."""
         out: dict[Key, Any] = {}
-        for table in self.working.now(self.spec.name).scan():
+        for table in self.at().scan(self.low, self.high):
             keys = rows_of(table, [n for n, _ in self.spec.key])
             out |= dict(zip(keys, of_texts(values_of(column(table, TEXT))), strict=True))
         return {k: s for k, s in {**out, **self.writes}.items() if s is not None}
@@ -175,7 +188,8 @@ def _loaded(layout: Layout, node: Node, state: Any, working: Working) -> Any:
             if n is None or state != KEPT:
                 return state
             working.know(layout.keys[n])
-            return KeptKeys(layout.keys[n], layout.key_types[n], working, layout.zone)
+            spec = layout.keys[n]
+            return KeptKeys(spec, layout.key_types[n], lambda: working.now(spec.name), layout.zone)
         case Leaf():
             n = layout.number(node)
             if n is None or state != KEPT:
@@ -237,16 +251,20 @@ def _saved_keys(layout: Layout, node: Node, state: Any, working: Working) -> Any
     if isinstance(state, KeptKeys):
         writes = state.writes
     else:  # a frame has ended since: what is there is over
-        old = KeptKeys(spec, row, working, layout.zone).all()
+        old = KeptKeys(spec, row, lambda: working.now(spec.name), layout.zone).all()
         writes = {**dict.fromkeys(old), **(state or {})}
     if writes:
-        keys = list(writes)
-        table = keyed(spec, row, keys, layout.zone)
-        texts = [None if s is None else as_text(s) for s in writes.values()]
-        there = pa.array([int(t is not None) for t in texts], pa.int64())
-        table = table.append_column(COUNT, there)
-        _put(working, spec, table.append_column(TEXT, pa.array(texts, pa.large_string())))
+        _put(working, spec, entries_of(spec, row, writes, layout.zone))
     return None if state is None else KEPT
+
+
+def entries_of(spec: MapSpec, row: RecordType, states: Mapping[Key, Any], zone: str) -> pa.Table:
+    """States of keys as entries of their map; None is a key that is gone."""
+    table = keyed(spec, row, list(states), zone)
+    texts = [None if s is None else as_text(s) for s in states.values()]
+    there = pa.array([int(t is not None) for t in texts], pa.int64())
+    table = table.append_column(COUNT, there)
+    return table.append_column(TEXT, pa.array(texts, pa.large_string()))
 
 
 def _saved_bag(layout: Layout, node: Node, state: Any, working: Working) -> Any:

@@ -31,7 +31,6 @@ from headwater.streams.schema import Event, Header, headers_of
 from headwater.streams.transformer import (
     LEFT_ALONE,
     NO_CALL,
-    NOTHING,
     TAKEN,
     Composed,
     Hierarchical,
@@ -108,8 +107,13 @@ def together(f: Any, given: Sequence[tuple[Any, ...]]) -> Sequence[Any]:
 
 
 def _is_nothing(t: Transformer) -> bool:
-    """Whether a transformer reads nothing and tells nothing."""
-    return t is NOTHING or (isinstance(t, Relaxed) and _is_nothing(t.inner))
+    """Whether a transformer reads nothing and tells nothing; told from what it has, for one that was sent is a copy."""
+    match t:
+        case Relaxed(inner):
+            return _is_nothing(inner)
+        case Relational(reads, gives, None, None, None):
+            return not reads and not gives
+    return False
 
 
 def _only(given: Batch, headers: Sequence[str]) -> dict[str, Rows]:
@@ -476,16 +480,26 @@ class Keys(Node):
     def __init__(self, t: Partitioned):
         self.t, self.sub = t, node_of(t.sub)
         self.headers = headers_of(t.input)
+        self.spread: Any = None
+        """What runs many rows elsewhere (`tasks.py`)."""
 
     def run(self, given: Batch, at: Instances, told: Told) -> Ran:
+        own = _only(given, self.headers)
+        count = sum(map(len, own.values()))
+        if self.spread is not None and self.spread.takes(self, count):
+            pairs, finals, kept = self.spread.run(self, own, at, told)
+            return self._together(at, pairs, Ran(finals, []), told, kept)
+        pairs, ran = self.by_key(own, at, told)
+        return self._together(at, pairs, ran, told)
+
+    def by_key(self, own: Batch, at: Instances, told: Told) -> tuple[list[tuple[int, Key]], Ran]:
+        """Runs what is below for each instance and key; gives these, with what they have after the run."""
         numbers: dict[tuple[int, Key], int] = {}
         batch = {}
-        for h, rows in _only(given, self.headers).items():
+        for h, rows in own.items():
             batch[h] = rows.with_instances(self._numbered(rows, numbers))
-        came = len(numbers)
         states = _held_of(at, list(numbers))
-        ends = at.end.tolist()
-        for i, end in enumerate(ends):
+        for i, end in enumerate(at.end.tolist()):
             if end != GOES_ON and at.state[i] is not None:
                 for key, state in all_held(at.state[i]).items():
                     if (i, key) not in numbers:
@@ -497,9 +511,9 @@ class Keys(Node):
         mine = Instances(x, states, at.end[owner] if len(pairs) else at.end[:0])
         below = Told()
         ran = self.sub.run(batch, mine, below)
-        self._check_keys(below, pairs, came)
+        self._check_keys(below, pairs)
         told.take(below, owner)
-        return self._together(at, pairs, ran, told)
+        return pairs, ran
 
     def _numbered(self, rows: Rows, numbers: dict[tuple[int, Key], int]) -> Ints:
         """The instance below of each row."""
@@ -512,7 +526,7 @@ class Keys(Node):
             found[j] = numbers.setdefault((i, keys[code]), len(numbers))
         return found[inverse]
 
-    def _check_keys(self, below: Told, pairs: Sequence[tuple[int, Key]], came: int) -> None:
+    def _check_keys(self, below: Told, pairs: Sequence[tuple[int, Key]]) -> None:
         """Rows that are told by key have it."""
         if not self.t._key_of:
             return
@@ -521,22 +535,27 @@ class Keys(Node):
             self.t.own(pairs[of][1], (e,))
 
     def _together(
-        self, at: Instances, pairs: Sequence[tuple[int, Key]], ran: Ran, told: Told
+        self,
+        at: Instances,
+        pairs: Sequence[tuple[int, Key]],
+        ran: Ran,
+        told: Told,
+        stored: Any = None,
     ) -> Ran:
-        """The final values of the keys of an instance as one, or the states of its keys."""
+        """The final values of the keys of an instance as one, or the states of its keys, if they are not `stored` already."""
         finals: list[list[tuple[Key, Any]]] = [[] for _ in range(len(at))]
         kept: list[dict[Key, Any]] = [{} for _ in range(len(at))]
         ends = at.end.tolist()
         for j, (i, key) in enumerate(pairs):
-            if ends[i] == GOES_ON:
-                kept[i][key] = ran.states[j]
-            else:
+            if ends[i] != GOES_ON:
                 finals[i].append((key, ran.finals[j]))
+            else:
+                kept[i][key] = ran.states[j]
         out = Ran([None] * len(at), [None] * len(at))
         over = [i for i, end in enumerate(ends) if end != GOES_ON]
         for i, end in enumerate(ends):
             if end == GOES_ON:
-                out.states[i] = with_held(at.state[i], kept[i])
+                out.states[i] = with_held(at.state[i], kept[i]) if stored is None else stored
         agg: Any = self.t.agg
         found = together(agg, [(at.x[i], finals[i]) for i in over])
         for i, (value, more) in zip(over, found, strict=True):
