@@ -35,8 +35,15 @@ from headwater.errors import (
 )
 from headwater.folds.clock import clock_of
 from headwater.folds.columnar import nodes_of
-from headwater.folds.described import described, functions_in, restored, without_marks
+from headwater.folds.described import (
+    described,
+    functions_in,
+    restored,
+    unknown,
+    without_marks,
+)
 from headwater.folds.fold import Fold
+from headwater.folds.keeping import is_of_stream
 from headwater.folds.scale import can_order
 from headwater.folds.sql import Sql
 from headwater.language.closes import schemes_of
@@ -356,6 +363,11 @@ class Streams(Flowing):
         made = self._folds[stream.name] = self._bound_fold(stream, steps)
         return made
 
+    def fold_to_look_at(self, stream: StreamDef) -> Fold:
+        """What a stream is, to be looked at and not to be run: with stand-ins for functions that are not known here."""
+        known = self.fold_of(stream)
+        return known or self._bound_fold(stream, restored(stream.data, unknown))
+
     # --- defining and dropping ----------------------------------------------------------------------------------------
 
     def _define_stream(self, made: StreamDef, fold: Fold) -> None:
@@ -479,9 +491,7 @@ class Streams(Flowing):
                 m.name for o in made.relations.values() for m in self.catalog.sources[o].all_maps
             }
             for m in commit.base.maps:
-                letter, _, rest = m.partition(":")
-                own = letter in ("p", "s", "b", "t") and rest.partition(".")[0] == name
-                if own or (m in outputs and m not in program.maps):
+                if is_of_stream(m, [name]) or (m in outputs and m not in program.maps):
                     commit.drop(m)
         self._folds.pop(name, None)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -49,6 +50,9 @@ class StreamHandle:
         return list(self.definition.outputs)
 
     def _fold(self) -> Fold:
+        return self.database.fold_to_look_at(self.definition)
+
+    def _bound(self) -> Fold:
         found = self.database.fold_of(self.definition)
         if found is None:
             raise StreamMissing(
@@ -117,7 +121,9 @@ class StreamHandle:
         over = db.over if version is None else db._over_at(*db._at(version))
         closed = {h: db._closed_at(h, over) for h in fold.inputs}
         found = {h: self.pending_table(h, version) for h in fold.inputs}
-        return waits_for(fold, found, closed)
+        waits = waits_for(fold, found, closed)
+        unbound = db.fold_of(self.definition) is None
+        return [replace(w, unbound=True) for w in waits] if unbound else waits
 
     def state(self, *key: Any, version: int | None = None) -> Any:
         """What its steps have kept for a key, or, without one, what they keep below no key; None if nothing.
@@ -134,7 +140,7 @@ class StreamHandle:
         `StateError` says where they first differ: a function that keeps something outside of its state, or asks the time,
         tells something else for the same rows. All rows of its sources must be kept (`retain=True`).
         """
-        verify_stream(self.database, self.definition, self._fold())
+        verify_stream(self.database, self.definition, self._bound())
 
     def explain(self) -> Any:
         """Its schema, what runs where, what is kept, and which steps were moved."""

@@ -36,12 +36,15 @@ class Waiting:
     first: Any
     waits_for: Mapping[str, Any]
     """For each header that is not closed far enough for the first row, up to where it is; None if nothing is closed."""
+    unbound: bool = False
+    """Whether the stream has functions that this process does not know, so that nothing of it runs."""
 
     def __str__(self) -> str:
         many = "1 row" if self.rows == 1 else f"{self.rows} rows"
         told = f"{many} of `{self.header}` {'waits' if self.rows == 1 else 'wait'}, the first at {self.first}"
         if not self.waits_for:
-            return f"{told}: rows before them wait"
+            why = "until its functions are known here" if self.unbound else "rows before them wait"
+            return f"{told}: {why}"
         behind = [
             f"`{h}` is closed up to {upto}" if upto is not None else f"nothing of `{h}` is closed"
             for h, upto in self.waits_for.items()
