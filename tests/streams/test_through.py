@@ -181,11 +181,11 @@ def test_views_that_come_later_and_databases_that_are_rebuilt(tmp_path: Path) ->
 def test_state_is_flat(tmp_path: Path) -> None:
     sizes = []
     with opened(tmp_path, append_only=True) as db:
-        for n in range(60):
+        for n in range(32):
             bids = [(i, 0, n, n) for i in range(max(0, n - 6), n + 1)]
             add(db, [(n, 0, n, n + 4)], bids)
             close(db, auctions=n - 2, bids=n - 2)
-            if n % 10 == 9:
+            if n % 8 == 7:
                 sizes.append(left(db))
         assert max(sizes[2:]) <= sizes[1], sizes
         assert all(p.size <= 4 for p in db.over.found.values())
