@@ -39,10 +39,29 @@ SAYS = {
         "no more calls at all: nothing is final\na report of hour 5: zone 7 at 5 is final\n",
     ],
     "disorder": ["25 minutes: 150 windows are final, 25 events were late", "late in version"],
+    "taxi": [
+        "the others of this hour: 09:00 4.0\nan outlier of taxi 7 at 08:40\n",
+        "a taxi over the hour's end: 10:00 8.0\nan hour without fixes: 11:00 None\n",
+        "`gps` is closed up to 2026-03-01 11:00:00",
+        "the worst hours: [('2026-03-01', 8.0)]",
+    ],
+    "highest_bids": ["31 windows, 54 highest bids; as in SQL: True"],
+    "top_states": ["68 highs of 730 days, 643 times a state on top of two"],
+    "monthly_status": [
+        "36439 rows: 0 are told\nno more rows: 1200 are told, of 24 months\n",
+        "s01: 11 surges are over, the present one is rising: 16844 cases",
+    ],
+    "differing": [
+        "the streams differ in `growth`, after growth(meter='b', hour=1, by=0), at meter = 'b':",
+        "left   growth(meter='b', hour=2, by=1)\n  right  growth(meter='b', hour=2, by=-1)",
+    ],
+    "rallies": ["a: 3 rallies, the latest at 09:52", "c: 4 rallies, the latest at 10:52"],
 }
 STAGES = ("crawl", "median", "cube", "by_hand", "sessions", "enrich")
 """Examples of stages; tests/test_flow_examples.py compares them with plain Python."""
-HERE = (*STAGES, "outage", "disorder")
+STREAMS = ("differing", "taxi", "highest_bids", "top_states", "monthly_status", "rallies")
+"""Examples of streams in order; tests/test_streams_beside_python.py compares them with plain Python."""
+HERE = (*STAGES, *STREAMS[1:], "outage", "disorder")
 """Examples that start no Spark."""
 ALL = [
     pytest.param(p, id=p.stem, marks=[] if p.stem in HERE else [pytest.mark.spark])
@@ -63,5 +82,5 @@ def test_an_example_runs(path: Path, capsys: pytest.CaptureFixture[str]) -> None
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda p: p.stem)
 def test_an_example_is_short_and_opens_with_what_it_shows(path: Path) -> None:
     lines = path.read_text("utf-8").splitlines()
-    most = 110 if path.stem in STAGES else 60
+    most = 110 if path.stem in (*STAGES, *STREAMS) else 60
     assert lines[0].startswith('"""') and len(lines) <= most

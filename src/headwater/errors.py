@@ -257,3 +257,52 @@ class CycleLimit(HeadwaterError):
 
 class Stuck(HeadwaterError):
     """A stage that waits for a flow that nobody writes."""
+
+
+class StreamError(HeadwaterError):
+    """A stream that means nothing, or cannot go on: an unknown header, an order column that is none, a state that is not plain."""
+
+
+class StreamChanged(StreamError):
+    """A stream that was defined before with another schema, order, or other steps; what differs, and what can be done."""
+
+
+class StreamMissing(StreamError):
+    """A stream that has functions, and none of them in this process: define it again by its name."""
+
+
+class Ties(StreamError):
+    """Two rows that depend on each other and have the same order value, where that is refused."""
+
+
+class IllFormedSchema(HeadwaterError):
+    """A schema of a stream in which a row would have no place or two: which header, which key."""
+
+
+class SchemaMismatch(HeadwaterError):
+    """A step of a pipeline that asks for more order, other columns or other rows than it is given: where, and of what."""
+
+
+class StepFailed(HeadwaterError):
+    """A function of a step that fails, or gives other rows or values than its step declares: which step, and what."""
+
+
+class NotInSchema(HeadwaterError):
+    """A row that has no place in a stream: of a header that its schema has not, or of another key than its stream's."""
+
+
+class NotMonotone(HeadwaterError):
+    """A function that takes back what it gave before; `before` and `after` are what it gave and what it gives now."""
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        before: tuple[Any, ...] = (),
+        after: tuple[Any, ...] = (),
+        text: str = "",
+        span: Span | None = None,
+        hint: str = "",
+    ):
+        super().__init__(what, text=text, span=span, hint=hint)
+        self.before, self.after = before, after

@@ -17,7 +17,7 @@ from headwater.api.catalog import SEEN, Catalog, ViewDef, as_stored, check_funct
 from headwater.api.feeding import with_points
 from headwater.api.handles import Commit
 from headwater.api.ids import Id, applied, as_note, checked_id, noted
-from headwater.api.punctuating import Punctuating
+from headwater.api.streaming import Streaming, counted
 from headwater.api.verify import Verifier
 from headwater.calculus.patterns import Punctuation, Range
 from headwater.dataflow.graph import Graph
@@ -54,7 +54,7 @@ class Done:
     final: dict[str, int]
 
 
-class Applying(Punctuating):
+class Applying(Streaming):
     """The part of a database that takes changes in."""
 
     def apply(
@@ -188,6 +188,7 @@ class Applying(Punctuating):
             with as_stored(self.version):
                 told = with_points(self._tell(working, before, carried, increment), framed)
             over, final = self._close(commit, working, carried, closing)
+            over, final, told = self._fold(commit, working, carried, over, final, told)
             made = self._written(working)
             size = self._add_made(commit, made)
             graph = beside.graph(self._send(commit, before, told, made))
@@ -205,12 +206,19 @@ class Applying(Punctuating):
         self._is_over(over)
         new = None if not isinstance(id, str) else (self.version, noted(id, 0, {})[0])
         self._ids.committed(gone, new)
-        return working, Done(ignored, late, final), size
+        return working, Done(ignored, late, counted(final)), size
 
     def _carry(
-        self, working: Working, staged: dict[str, Change], wanted: frozenset[str] = frozenset()
+        self,
+        working: Working,
+        staged: dict[str, Change],
+        wanted: frozenset[str] = frozenset(),
+        again: bool = False,
     ) -> tuple[dict[str, int], Increment]:
-        """Carries staged changes through all maps. Gives how many deletions were ignored by source, and the increment."""
+        """Carries staged changes through all maps. Gives how many deletions were ignored by source, and the increment.
+
+        `again` is for what a commit carries after something else, whose outcome it starts from.
+        """
         for view in self.catalog.views.values():
             self._register(view)
         with as_stored(self.version), self._telling("writing"):
@@ -219,7 +227,7 @@ class Applying(Punctuating):
                 self.program, working, self.session, self.path, self.policy.most_here, wanted
             )
             at_once = self.policy.at_once(sum(c.rows for c in staged.values()))
-            at_once = at_once and increment.possible_at_once(staged)
+            at_once = at_once and not again and increment.possible_at_once(staged)
             increment.run(staged, in_sequence=not at_once)
             for name, kept in self.program.views.items():
                 if kept.strategy == "recompute":

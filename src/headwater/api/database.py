@@ -16,6 +16,7 @@ from headwater.api.asking import Asking
 from headwater.api.explaining import Explaining
 from headwater.api.handles import Source, ViewHandle
 from headwater.api.stages import FlowHandle, StageHandle
+from headwater.api.streams import StreamHandle
 from headwater.api.writing import asked_to_keep
 from headwater.engine.policy import Policy
 from headwater.engine.spark.session import Session
@@ -56,6 +57,7 @@ class Database(Explaining):
         self.ask = Asking(session)
         self.policy = Policy()
         self._bound, self._failures, self._seen_ready = {}, {}, []
+        self._folds = {}
         self._watched, self._regions, self._promises_known = {}, {}, []
         asked = {"versions": keep_versions, "minutes": keep_minutes}
         super().__init__(path, session, asked_to_keep(asked))
@@ -81,6 +83,11 @@ class Database(Explaining):
         return list(self.graph.stages)
 
     @property
+    def streams(self) -> list[str]:
+        """The names of the streams."""
+        return list(self.stream_defs)
+
+    @property
     def flows(self) -> list[str]:
         """The names of the flows that stages write."""
         return list(self.graph.flows)
@@ -89,8 +96,9 @@ class Database(Explaining):
         return isinstance(name, str) and self.catalog.named(name) in [*self]
 
     def __iter__(self) -> Iterator[str]:
-        """The names of sources, flows, views and stages."""
-        return iter(dict.fromkeys([*self.catalog.sources, *self.catalog.views, *self.graph.stages]))
+        """The names of sources, flows, views, stages and streams."""
+        names = [*self.catalog.sources, *self.catalog.views, *self.graph.stages, *self.stream_defs]
+        return iter(dict.fromkeys(names))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)  # list() would ask for the length
@@ -101,6 +109,8 @@ class Database(Explaining):
     def __getitem__(self, name: str) -> Any:
         """The handle of a view, a source, a stage or a flow."""
         name = self.catalog.named(name)
+        if name in self.stream_defs:
+            return StreamHandle(self, name)
         if name in self.graph.stages:
             return StageHandle(self, name)
         if name in self.graph.flows:

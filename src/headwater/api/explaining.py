@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from headwater.api.catalog import as_stored
 from headwater.api.over import said_of
 from headwater.api.running import Running
+from headwater.api.streams import StreamHandle
 from headwater.calculus.patterns import Punctuations
 from headwater.dataflow.directory import taken_of
 from headwater.dataflow.fuse import follower
@@ -19,8 +20,11 @@ from headwater.dataflow.runnable import is_kahn
 from headwater.engine.late import ASIDE
 from headwater.engine.ledgers import LEDGER
 from headwater.errors import BadChange, StageMissing
+from headwater.folds.looking import what_runs
 from headwater.show.drawing import Explanation
 from headwater.show.graph import Shown, StageShown, explain_graph, explain_stage
+from headwater.show.streams import StreamShown, explain_stream
+from headwater.streams.schema import draw
 
 
 @dataclass(frozen=True)
@@ -63,13 +67,48 @@ class Explaining(Running):
     """The part of a database that says what its graph is."""
 
     def explain(self, name: str) -> Explanation:
-        """How a view is kept, or what a stage is: what it reads and keeps, when it runs, what its answers depend on."""
+        """How a view is kept, or what a stage or stream is: what it reads and keeps, when it runs, what its answers depend on."""
+        if name in self.stream_defs:
+            return explain_stream(self._stream_shown(name))
         stage = self.graph.stages.get(name)
         if stage is None:
             return super().explain(name)
         with as_stored(self.version, "graph"):
             graph = self.shown()
             return explain_stage(graph.stages[name], graph)
+
+    def _stream_shown(self, name: str) -> StreamShown:
+        """A stream of the version that the handle is at, as far as its functions are known here."""
+        made = self.stream_defs[name]
+        handle = StreamHandle(self, name)
+        fold = handle._fold()
+        headers = {h: f"closed {self._closed_at(h, self.over)}" for h in made.inputs}
+        headers |= {h: f"a clock, every {i}" for h, i in made.marks.items()}
+        outputs = {
+            h: f"relation `{made.relations[h]}`"
+            + (f", closed by `{made.closes[h]}`" if h in made.closes else "")
+            for h in made.outputs
+        }
+        sizes = []
+        for m, (_, refs) in sorted(self.store.at(self.version).version.maps.items()):
+            if m[1:2] == ":" and m[2:].partition(".")[0] == name:
+                sizes.append((m, sum(r.rows for r in refs), sum(r.size for r in refs)))
+        columns = sorted(set(made.order.values()))
+        order = ", ".join(f"`{c}`" for c in columns) if columns else "as rows come"
+        if made.ties == "error":
+            order += ", ties refused"
+        return StreamShown(
+            name,
+            draw(handle.schema),
+            fold.steps,
+            order,
+            headers,
+            what_runs(fold),
+            outputs,
+            fold.reasons,
+            [str(w) for w in handle.pending()],
+            sizes,
+        )
 
     def explain_graph(self) -> Explanation:
         """The whole graph: sources, views, stages and flows, cycles, who waits for what, and what depends on no schedule."""

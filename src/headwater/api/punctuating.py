@@ -203,9 +203,13 @@ class Punctuating(Feeding):
         working: Working,
         staged: Mapping[str, Change],
         points: Mapping[str, Punctuation],
-    ) -> tuple[Over, dict[str, int]]:
-        """Takes in what is over after a change: rows that become final go to ledgers. Gives what is over, and how many rows are final."""
-        over, catalog = self.over, self.catalog
+        over: Over | None = None,
+    ) -> tuple[Over, dict[str, pa.Table]]:
+        """Takes in what is over after a change: rows that become final go to ledgers. Gives what is over, and the rows.
+
+        `over` is what was over before, if something of the same commit was closed already.
+        """
+        over, catalog = over or self.over, self.catalog
         if not points and not self._promises_something():
             return over, {}
         closed, since, marks = dict(over.closed), dict(over.since), dict(over.marks)
@@ -237,9 +241,9 @@ class Punctuating(Feeding):
             bounds, strata = self._with(now), self.program.strata.values()
             self._find(commit, working, was, bounds, found, [*self.program.maps.values(), *strata])
             self._count_off(working, was, bounds, strata)
-        told, counts = self._told(commit, working, was, now)
+        told, final = self._told(commit, working, was, now, over)
         _create(commit, working)
-        return Over(closed, since, marks, told, over.begins, found), counts
+        return Over(closed, since, marks, told, over.begins, found), final
 
     def _find(
         self,
@@ -291,20 +295,22 @@ class Punctuating(Feeding):
         working: Working,
         was: Promises[Punctuations],
         now: Promises[Punctuations],
-    ) -> tuple[dict[str, Punctuations], dict[str, int]]:
+        over: Over,
+    ) -> tuple[dict[str, Punctuations], dict[str, pa.Table]]:
         """Moves rows that are final now to the ledgers of their views."""
-        told, counts = dict(self.over.told), dict[str, int]()
+        told, final = dict(over.told), dict[str, pa.Table]()
         for name, view in self.program.views.items():
             before = told.get(name, Punctuations.NONE)
             moved = self._region(was, now, view, before)
             if moved.after == before and not (moved.grows and before):
                 continue
             found = told_now(self.program, view, working, moved, self.session.evaluate)
-            counts |= self._write_down(commit, working, view, found)
+            if self._write_down(commit, working, view, found):
+                final[name] = found
             if moved.after != before:
                 told[name] = moved.after
                 commit.set(f"{TOLD}{name}", moved.after.to_data())
-        return told, counts
+        return told, final
 
     def _region(
         self,
@@ -324,15 +330,15 @@ class Punctuating(Feeding):
 
     def _write_down(
         self, commit: StoreCommit, working: Working, view: View, found: pa.Table
-    ) -> dict[str, int]:
-        """Puts rows that are final into the ledger of their view; gives how many there are."""
+    ) -> bool:
+        """Puts rows that are final into the ledger of their view; whether there are any."""
         if not found.num_rows:
-            return {}
+            return False
         weights = np.asarray(column(found, WEIGHT))
         assert (weights > 0).all(), f"a row of {view.name} that is final was taken back"
         write_down(working, view, found, commit.version)
         _create(commit, working)
-        return {view.name: int(weights.sum())}
+        return True
 
     def _tell_first(
         self,

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from headwater.api.flowing import Flowing
+from headwater.api.stream_defining import Streams
 from headwater.calculus.types import (
     BIGINT,
     DOUBLE,
@@ -37,7 +37,7 @@ _WIDER = ((TINYINT, SMALLINT, INTEGER, BIGINT), (FLOAT, DOUBLE))
 """Types of which each holds all values of those before it."""
 
 
-class Redefining(Flowing):
+class Redefining(Streams):
     """The part of a database that takes definitions of stages, and other ones of those that are there."""
 
     def stage(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import namedtuple
 from collections.abc import Iterable, Sequence
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any
@@ -101,6 +101,11 @@ def values_of(column: pa.ChunkedArray | pa.Array) -> list[Any]:
     plain = pa.types.is_integer(t) or pa.types.is_floating(t)
     if plain and not column.null_count:
         found = np.asarray(column).tolist()
+    elif pa.types.is_timestamp(t) and t.unit == "us" and t.tz in (None, "UTC"):
+        whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+        found = np.asarray(whole.cast(pa.timestamp("us"))).tolist()  # NULL becomes None
+        if t.tz is not None:
+            return [v if v is None else v.replace(tzinfo=UTC) for v in found]
     else:
         found = column.to_pylist()
     if pa.types.is_floating(t):

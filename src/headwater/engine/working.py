@@ -187,20 +187,38 @@ class Working:
                 self.changes[name] = Arrangement(a.spec, refs, self.runs)
         return {n: (a.spec, list(a.refs)) for n, a in self.changes.items()}
 
+    def go_on(self) -> None:
+        """What was added so far is what comes before, for whoever carries something through next in the same commit."""
+        self.refs = {
+            **self.refs,
+            **{n: [*self.refs.get(n, ()), *added] for n, added in self.added.items()},
+        }
+        self.added, self.changes = {}, {}
+
     def store_memory(self, files: FileSystem) -> None:
         """Writes what is in memory, so that tasks can read it too."""
         writer = Writer(files, "run", DATA, self.zoned)
         in_memory = self.entries
         self.entries = {}
+        earlier: dict[str, int] = {}
         for name, tables in in_memory.items():
-            ages = [r.generation for r in self.added[name] if r.file in self.runs.memory]
-            for table, age in zip(tables, ages, strict=True):
-                writer.add(self.spec(name), [table], age)
-            self.added[name] = [r for r in self.added[name] if r.file not in self.runs.memory]
+            # Those of a part of the commit that `go_on` has ended come before what is added now.
+            before = [r for r in self.refs.get(name, ()) if r.file in self.runs.memory]
+            now = [r for r in self.added.get(name, ()) if r.file in self.runs.memory]
+            for table, r in zip(tables, [*before, *now], strict=True):
+                writer.add(self.spec(name), [table], r.generation)
+            earlier[name] = len(before)
         made: dict[str, list[RunRef]] = {}
         for name, ref in writer.close():
             made.setdefault(name, []).append(ref)
-        self.add_stored(made)
+        for name, refs in made.items():
+            count = earlier[name]
+            old = [r for r in self.refs.get(name, ()) if r.file not in self.runs.memory]
+            new = [r for r in self.added.get(name, ()) if r.file not in self.runs.memory]
+            if count:
+                self.refs = {**self.refs, name: [*old, *refs[:count]]}
+            self.added[name] = [*new, *refs[count:]]
+            self.stored.setdefault(name, []).extend(refs)
 
     def row_schema(self, relation: str) -> pa.Schema:
         """The columns of a relation's change."""

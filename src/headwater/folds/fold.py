@@ -1,0 +1,467 @@
+"""A fold: one run of a stream, from the rows that came to what they tell.
+
+    candidates = rows that waited ∪ rows that came, as far as anything is closed
+    ready      = those of them that nothing can come before (`ready.py`)
+    waiting    = waiting ∪ came - ready
+    told       = kernel(ready rows in order, states)
+
+What is ready is a prefix of the stream that is meant, so what is told is only added to, and does not depend on how input is
+cut into increments, nor on the order in which it came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headwater.calculus.patterns import ANYTHING, Punctuations
+from headwater.calculus.types import Base
+from headwater.engine.change import schema_of
+from headwater.engine.here.answers import consolidated
+from headwater.engine.view_rows import repeated
+from headwater.engine.working import Working
+from headwater.errors import StreamError, Ties
+from headwater.folds import keeping
+from headwater.folds.batch import Rows, Told, row_type
+from headwater.folds.clock import Clock
+from headwater.folds.kernel import GOES_ON, Instances, Node
+from headwater.folds.pending import add, all_waiting, pending_spec, waiting
+from headwater.folds.ready import Ordered, codes_of, ready
+from headwater.folds.scale import MOST, Numbers, Scale
+from headwater.plan.program import WEIGHT
+from headwater.state.keys import Ints
+from headwater.state.run import MapSpec, column
+from headwater.streams.order import depends
+from headwater.streams.schema import Event, Header, Headers, Schema, headers_of
+from headwater.streams.transformer import Transformer
+
+
+@dataclass(frozen=True)
+class Beside:
+    """What a stream knows beside the state of its steps: numbers of its order."""
+
+    first: Any = None
+    """The first row."""
+    last: Any = None
+    """The last row that was processed."""
+    struck: Mapping[str, Any] = field(default_factory=dict)
+    """The last strike of each clock."""
+    low: Any = None
+    """No row that waits is before it."""
+    ended: bool = False
+    """Whether everything is over, and the closed meaning was told."""
+
+    @property
+    def data(self) -> tuple[Any, ...]:
+        return self.first, self.last, dict(self.struck), self.low, self.ended
+
+
+@dataclass
+class Gave:
+    """What a run gave: rows of each output in the order of the stream, with places, and up to where the stream is run."""
+
+    tables: dict[str, pa.Table]
+    places: dict[str, Ints]
+    rows: int
+    """Rows that were processed."""
+    bound: Any
+    """What is told from now on belongs to rows and frames from this number on."""
+    ended: bool
+
+
+class Fold:
+    """A stream bound to what its steps do."""
+
+    def __init__(
+        self,
+        name: str,
+        schema: Schema,
+        headers: Headers,
+        transformer: Transformer,
+        node: Node,
+        order: Mapping[str, str],
+        type: Base,
+        clocks: Mapping[str, Clock],
+        ties: str,
+        zone: str,
+        reasons: tuple[str, ...] = (),
+        steps: Sequence[tuple[str, str]] = (),
+    ):
+        """`order` is the order column of each header, of one type; with none, rows are taken as they come."""
+        self.name, self.schema, self.headers = name, schema, headers
+        self.transformer, self.zone, self.ties = transformer, zone, ties
+        self.order, self.clocks, self.reasons = order, clocks, reasons
+        self.steps = steps
+        """The steps as text, each with the schema that it tells."""
+        self.node = node
+        self.layout = keeping.Layout(name, self.node, zone)
+        self.scale = Scale(type)
+        self.inputs = [h for h in headers_of(schema) if h not in clocks]
+        self.ordered = Ordered(schema, order, frozenset(clocks))
+        self._bound: Any = None
+        self.outputs: dict[str, Header] = {
+            h: transformer.headers_out[h] for h in headers_of(transformer.output)
+        }
+
+    @property
+    def by_arrival(self) -> bool:
+        """Whether rows are taken as they come."""
+        return not self.order
+
+    def pending(self, header: str) -> MapSpec:
+        """The map of the rows of a header that wait."""
+        row = row_type(self.headers[header])
+        return pending_spec(self.name, header, row, self.order.get(header))
+
+    @property
+    def specs(self) -> list[MapSpec]:
+        """All maps of the stream."""
+        waits = [self.pending(h) for h in self.inputs]
+        told = [keeping.told_spec(self.name, h) for h in self.outputs.values()]
+        return [*self.layout.specs, *waits, *told]
+
+    # --- a run -----------------------------------------------------------------------------------------------
+
+    def run(
+        self,
+        working: Working,
+        came: Mapping[str, pa.Table],
+        closed: Mapping[str, Punctuations],
+        lasting: frozenset[str],
+        version: int,
+    ) -> Gave | None:
+        """Takes rows in and runs what is ready; None if nothing is. `lasting` are headers whose rows are never deleted."""
+        state, data = keeping.load(self.layout, self.node, working)
+        beside = Beside() if data is None else Beside(*data)
+        if beside.ended and not any(t.num_rows for t in came.values()):
+            return None
+        over = all(_all_over(closed.get(h)) for h in self.inputs)
+        struck: dict[str, Numbers] = {}
+        if self.by_arrival:
+            taken = self._arrived(working, came)
+            after = replace(beside, ended=over)
+        else:
+            taken, struck, after = self._taken(working, came, closed, lasting, beside, over)
+        something = [*(t.num_rows for t in taken.values()), *map(len, struck.values())]
+        if not any(something) and not over:
+            if after != beside or (data is None and any(t.num_rows for t in came.values())):
+                keeping.save(self.layout, self.node, state, after.data, working)
+            return None
+        batch, count = self.batch(taken, struck)
+        end = count if over else GOES_ON
+        told = Told()
+        at = Instances([None], [state], np.array([end], np.int64))
+        ran = self.node.run(batch, at, told)
+        keeping.save(self.layout, self.node, ran.states[0], after.data, working)
+        gave = self._gave(told, sum(t.num_rows for t in taken.values()), after, over)
+        for h, table in gave.tables.items():
+            header = self.outputs[h]
+            spec = keeping.told_spec(self.name, header)
+            keeping.write_told(working, spec, header, table, gave.places[h], version)
+        return gave
+
+    def _arrived(self, working: Working, came: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
+        """The rows that came, and those that waited until the stream was bound, which wait no more."""
+        out = {}
+        for h in self.inputs:
+            spec, row = self.pending(h), row_type(self.headers[h])
+            working.know(spec)
+            waited = all_waiting(working.now(spec.name), row)
+            add(working, spec, waited, -1)
+            new = [t for n, t in came.items() if n == h and t.num_rows]
+            for t in new:
+                _check_inserted(self.name, h, t)
+            out[h] = _present([waited, *new], self.headers[h])
+        return out
+
+    def _taken(
+        self,
+        working: Working,
+        came: Mapping[str, pa.Table],
+        closed: Mapping[str, Punctuations],
+        lasting: frozenset[str],
+        beside: Beside,
+        over: bool,
+    ) -> tuple[dict[str, pa.Table], dict[str, Numbers], Beside]:
+        """The rows that are ready, which wait no more, and the strikes of clocks; the others wait."""
+        reach = MOST if over else max(self._reaches(closed).values(), default=None)
+        rows: dict[str, pa.Table] = {}
+        alone: set[str] = set()
+        """Headers of which rows came, none was deleted, and none waits that could be ready."""
+        for h in self.inputs:
+            new = came.get(h)
+            self._check_order(h, new)
+            there = [self._waited(working, h, beside.low, reach)] if reach is not None else []
+            if new is not None and new.num_rows and reach is not None:
+                numbers = self.scale.numbers(column(new, self.order[h]))
+                there.append(new.filter(pa.array(numbers <= reach)))
+            rows[h] = _present(there, self.headers[h])
+            if len(there) == 2 and not there[0].num_rows and there[1].num_rows == rows[h].num_rows:
+                if not pc.any(pc.less(column(new, WEIGHT), 0)).as_py():
+                    alone.add(h)
+        strikes = self._strikes(rows, closed, beside, over)
+        for h, numbers in strikes.items():
+            rows[h] = pa.table({self.order[h]: self.scale.values(numbers)})
+        masks = ready(self.ordered, rows, closed, lasting, self.scale)
+        taken: dict[str, pa.Table] = {}
+        left: list[Any] = []
+        for h in self.inputs:
+            mask = masks[h]
+            taken[h] = rows[h].filter(pa.array(mask))
+            if h in alone:  # what came is cut in two, with nothing to add up
+                new = came[h]
+                numbers = self.scale.numbers(column(new, self.order[h]))
+                waits = numbers > reach
+                waits[~waits] = ~mask
+                add(working, self.pending(h), new.filter(pa.array(waits)))
+            else:
+                self._let_wait(working, h, came.get(h), taken[h])
+            left += self._least({h: rows[h].filter(pa.array(~mask))})
+            left += self._beyond(came.get(h), h, reach)
+        struck = {h: numbers[masks[h]] for h, numbers in strikes.items()}
+        done = {**beside.struck, **{h: n[-1].item() for h, n in struck.items() if len(n)}}
+        last = max(self._known(beside.last, self._greatest(taken)), default=None)
+        low = self._low(beside, left, reach)
+        reaches = self._reaches(closed)
+        common = min(reaches.values()) if len(reaches) == len(self.inputs) else None
+        if self.clocks:
+            self._bound = min(done.values()) if len(done) == len(self.clocks) else None
+        else:
+            self._bound = None if common is None else min(common, low)
+        # A row that waits may still be deleted, so that the first row is the first of those that were taken.
+        first = min(self._known(beside.first, self._least(taken)), default=None)
+        return taken, struck, Beside(first, last, done, low, over)
+
+    def _low(self, beside: Beside, left: Sequence[Any], reach: Any) -> Any:
+        """Before which no row waits: the first that was seen and was not ready, or what was not looked at."""
+        if reach is None:  # nothing was looked at but what came
+            return min(self._known(beside.low, left), default=None)
+        return min([*left, reach])  # behind `reach` rows may wait that came before
+
+    def _known(self, one: Any, more: Sequence[Any]) -> list[Any]:
+        return [*([] if one is None else [one]), *more]
+
+    def _reaches(self, closed: Mapping[str, Punctuations]) -> dict[str, Any]:
+        """Up to where anything of each header is closed; headers of which nothing is are left out."""
+        out = {}
+        for h in self.inputs:
+            found = []
+            for p in closed.get(h, Punctuations.NONE):
+                at = p.at(self.order[h])
+                bound = (MOST, True) if at == ANYTHING else self.scale.bound(at)
+                if bound is not None:
+                    found.append(self.scale.limit(bound[0]))
+            if found:
+                out[h] = max(found)
+        return out
+
+    def _check_order(self, header: str, new: pa.Table | None) -> None:
+        if new is not None and new.num_rows and column(new, self.order[header]).null_count:
+            mask = pc.is_null(column(new, self.order[header]))
+            row = new.filter(mask).slice(0, 1).drop_columns([WEIGHT]).to_pylist()[0]
+            raise StreamError(
+                f"a row of `{header}` has NULL in `{self.order[header]}`, by which the stream `{self.name}` is ordered: {row}",
+                hint="nothing was applied; give it a value, or declare the column NOT NULL",
+            )
+
+    def _waited(self, working: Working, header: str, low: Any, reach: Any) -> pa.Table:
+        spec = self.pending(header)
+        working.know(spec)
+        high = None if reach == MOST else reach
+        row = row_type(self.headers[header])
+        return waiting(working.now(spec.name), row, low, high, self.scale)
+
+    def _let_wait(
+        self, working: Working, header: str, new: pa.Table | None, taken: pa.Table
+    ) -> None:
+        """What came waits, but for what was taken; what was taken waits no more."""
+        parts = [] if new is None or not new.num_rows else [new]
+        if taken.num_rows:
+            weights = pc.negate(column(taken, WEIGHT))
+            place = taken.schema.get_field_index(WEIGHT)
+            parts.append(taken.set_column(place, WEIGHT, weights))
+        if parts:
+            names = parts[0].column_names
+            change = consolidated(pa.concat_tables([p.select(names) for p in parts]))
+            add(working, self.pending(header), change)
+
+    def _least(self, rows: Mapping[str, pa.Table]) -> list[Any]:
+        return [
+            self.scale.numbers(column(t, self.order[h])).min().item()
+            for h, t in rows.items()
+            if t.num_rows
+        ]
+
+    def _greatest(self, rows: Mapping[str, pa.Table]) -> list[Any]:
+        return [
+            self.scale.numbers(column(t, self.order[h])).max().item()
+            for h, t in rows.items()
+            if t.num_rows
+        ]
+
+    def _beyond(self, new: pa.Table | None, header: str, reach: Any) -> list[Any]:
+        """The first of the rows that came and were not looked at."""
+        if new is None or not new.num_rows:
+            return []
+        numbers = self.scale.numbers(column(new, self.order[header]))
+        rest = numbers if reach is None else numbers[numbers > reach]
+        return [rest.min().item()] if len(rest) else []
+
+    def _strikes(
+        self,
+        rows: Mapping[str, pa.Table],
+        closed: Mapping[str, Punctuations],
+        beside: Beside,
+        over: bool,
+    ) -> dict[str, Numbers]:
+        """The times at which clocks may strike: behind the first row, as far as all headers are closed or rows are there.
+
+        Rows behind a strike that is not ready wait for it, so that strikes up to the last row are among them.
+        """
+        first = min(self._known(beside.first, self._least(rows)), default=None)
+        if first is None:
+            return {h: np.zeros(0, np.int64) for h in self.clocks}
+        reaches = self._reaches(closed)
+        all_closed = min(reaches.values()) if len(reaches) == len(self.inputs) else None
+        last = max(self._known(beside.last, self._greatest(rows)), default=first)
+        out: dict[str, Numbers] = {}
+        for h, clock in self.clocks.items():
+            if over or (all_closed is not None and all_closed >= MOST):
+                upto = clock.next(last)  # behind the last row only its frame is told
+            else:
+                upto = max(self._known(all_closed, [last]))
+            out[h] = clock.strikes(beside.struck.get(h, first), upto)
+        return out
+
+    # --- order ------------------------------------------------------------------------------------------------
+
+    def batch(
+        self, taken: Mapping[str, pa.Table], struck: Mapping[str, Numbers]
+    ) -> tuple[dict[str, Rows], int]:
+        """Rows and strikes with their places in the stream, and how many there are."""
+        ranks = self.ordered.ranks() if not self.by_arrival else {}
+        tables, numbers, headers = [], [], []
+        for h, t in taken.items():
+            if not t.num_rows:
+                continue
+            table = repeated(t)
+            if self.by_arrival:
+                by = [(n, "ascending", "at_start") for n in table.column_names]
+                table = table.take(pc.sort_indices(table, by))
+                numbers.append(np.zeros(table.num_rows, np.int64))
+            else:
+                table = self._in_order(h, table)
+                numbers.append(self.scale.numbers(column(table, self.order[h])))
+            tables.append(table)
+            headers.append(h)
+        for h, n in struck.items():
+            if len(n):
+                tables.append(pa.table({self.order[h]: self.scale.values(n)}))
+                numbers.append(n)
+                headers.append(h)
+        if not headers:
+            return {}, 0
+        rank = np.concatenate(
+            [
+                np.full(len(n), ranks.get(h, i))
+                for i, (h, n) in enumerate(zip(headers, numbers, strict=True))
+            ]
+        )
+        at = np.concatenate(numbers)
+        order = np.lexsort((rank, at)) if len(headers) > 1 else np.arange(len(at))
+        place = np.empty(len(at), np.int64)
+        place[order] = np.arange(len(at))
+        out, start = {}, 0
+        for h, t, n in zip(headers, tables, numbers, strict=True):
+            mine = place[start : start + len(n)]
+            zeros = np.zeros(len(n), np.int64)
+            out[h] = Rows(self.headers[h], mine, zeros, table=t)
+            start += len(n)
+        return out, len(at)
+
+    def _in_order(self, header: str, table: pa.Table) -> pa.Table:
+        """Rows of a header by their order; those that are equal in it and depend on each other by the row itself."""
+        keys = depends(self.schema, header, header)
+        numbers = self.scale.numbers(column(table, self.order[header]))
+        codes = codes_of(table, keys or ())
+        order = np.lexsort((codes, numbers))
+        same = np.zeros(len(order), np.bool_)
+        n, c = numbers[order], codes[order]
+        equal = (
+            (n[1:] == n[:-1]) & (c[1:] == c[:-1])
+            if keys is not None
+            else np.zeros(len(n) - 1, np.bool_)
+        )
+        same[1:] |= equal
+        same[:-1] |= equal
+        if same.any():
+            tied = order[same]
+            if self.ties == "error":
+                raise self._tied(header, table, tied)
+            part = table.take(pa.array(tied))
+            part = part.append_column("_n", pa.array(n[same])).append_column(
+                "_c", pa.array(c[same])
+            )
+            by = ["_n", "_c", *table.column_names]
+            placed = pc.sort_indices(part, [(k, "ascending", "at_start") for k in by])
+            order[same] = tied[np.asarray(placed)]
+        return table.take(pa.array(order))
+
+    def _tied(self, header: str, table: pa.Table, tied: Ints) -> Ties:
+        a, b = table.take(pa.array(tied[:2])).to_pylist()
+        return Ties(
+            f"two rows of `{header}` have the same `{self.order[header]}`, and their order matters to `{self.name}`: {a} and {b}",
+            hint="nothing was applied; with ties='row' they are taken by their columns, one after the other",
+        )
+
+    # --- what is told -----------------------------------------------------------------------------------------
+
+    def _gave(self, told: Told, rows: int, after: Beside, over: bool) -> Gave:
+        """What was told, as tables in the order of the stream."""
+        batch, _ = told.in_order(self.outputs)
+        tables = {name: r.table(self.zone) for name, r in batch.items()}
+        made = {name: r.place for name, r in batch.items()}
+        return Gave(tables, made, rows, self._bound, over)
+
+
+def _all_over(closed: Punctuations | None) -> bool:
+    return closed is not None and closed == Punctuations.EVERYTHING
+
+
+def _present(parts: Sequence[pa.Table], header: Header) -> pa.Table:
+    """Rows that are there, from those that waited and those that came."""
+    schema = schema_of(row_type(header))
+    parts = [p.select(schema.names).cast(schema) for p in parts if p.num_rows]
+    if not parts:
+        return schema.empty_table()
+    table = parts[0] if len(parts) == 1 else consolidated(pa.concat_tables(parts))
+    positive = np.asarray(column(table, WEIGHT)) > 0
+    return table if positive.all() else table.filter(pa.array(positive))
+
+
+def _check_inserted(stream: str, header: str, table: pa.Table) -> None:
+    """Raises where a row is deleted that a stream has taken as it came."""
+    gone = pc.less(column(table, WEIGHT), 0)
+    if pc.any(gone).as_py():
+        row = table.filter(gone).slice(0, 1).drop_columns([WEIGHT]).to_pylist()[0]
+        raise StreamError(
+            f"a row of `{header}` is deleted, which the stream `{stream}` has taken as it came: {row}",
+            hint="nothing was applied; a stream by arrival keeps what it told: give it an order column, or delete nothing",
+        )
+
+
+def events_of(tables: Mapping[str, pa.Table], headers: Headers) -> list[Event]:
+    """Rows of tables with `_place`, as events in order."""
+    found = []
+    for name, table in tables.items():
+        places = np.asarray(column(table, keeping.PLACE)).tolist()
+        versions = np.asarray(column(table, keeping.VERSION)).tolist()
+        rows = Rows(headers[name], np.zeros(0, np.int64), np.zeros(0, np.int64), table=table).rows
+        found += list(zip(versions, places, [name] * len(places), rows, strict=True))
+    found.sort(key=lambda f: f[:2])
+    return [Event(name, row) for _, _, name, row in found]
