@@ -147,6 +147,18 @@ def test_without_a_key_that_is_enforced(tmp_path: Path) -> None:
             assert [r["top"] for r in db.table("v").to_pylist()] == [50]
 
 
+def test_a_key_is_advised_where_it_would_do(tmp_path: Path) -> None:
+    """What is said to do does: with the key all of it is bounded, and rows become final."""
+    with opened(tmp_path / "without", key="", append_only=True) as db:
+        now = bounds_of(db.program, db.catalog, "v", "UTC")
+    assert now.verdict == "partly unblocked" and now.final is None
+    for advised in (now.would_do, now.would_be_final):
+        assert [str(m) for m in advised[0]] == ['key="id" on auctions']
+    with opened(tmp_path / "with", append_only=True) as db:
+        then = bounds_of(db.program, db.catalog, "v", "UTC")
+    assert then.verdict == "unblocked" and then.final == (("bids", ("t",)),)
+
+
 def test_too_many_keys_to_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keys that do not follow one another are written down one by one; from some number on no more of them are closed."""
     monkeypatch.setattr(punctuating, "MOST", 10)
