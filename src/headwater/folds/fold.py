@@ -29,7 +29,7 @@ from headwater.engine.working import Working
 from headwater.errors import StreamError, Ties
 from headwater.folds import keeping
 from headwater.folds.batch import Rows, Told, row_type
-from headwater.folds.clock import Clock
+from headwater.folds.clock import Strikes
 from headwater.folds.ended import without_ended
 from headwater.folds.instances import GOES_ON, Instances, Node, uncollected
 from headwater.folds.pending import add, all_waiting, pending_spec, waiting
@@ -88,7 +88,7 @@ class Fold:
         node: Node,
         order: Mapping[str, str],
         type: Base,
-        clocks: Mapping[str, Clock],
+        clocks: Mapping[str, Strikes],
         ties: str,
         zone: str,
         reasons: tuple[str, ...] = (),
