@@ -49,14 +49,14 @@ def starts_over(
 
     Rows that are `dead` are not looked at again.
     """
-    closed = moved.after
+    closed, known = moved.after, frozenset(moved.before)
     sessions = sessions_of(s)
     assert sessions is not None
     found = _open_starts(s, sessions, _entries(at, closed, dead), closed)
     members = list[Punctuation]()
     try:
         for p in closed:
-            if p in moved.before.members:
+            if p in known:
                 continue
             mine = matching(Punctuations([p]), found, {sessions.time: sessions.start})
             held = sorted({_time(v) for v in _micros(found, sessions.start)[mine]})
