@@ -29,6 +29,7 @@ from headwater.errors import HeadwaterError, StreamError
 from headwater.folds.fold import Fold, Gave
 from headwater.folds.pending import add, pending_spec
 from headwater.folds.scale import Scale
+from headwater.folds.tasks import Spread
 from headwater.plan.program import WEIGHT
 from headwater.state.run import column
 from headwater.state.store import Commit as StoreCommit
@@ -131,12 +132,17 @@ class Streaming(Punctuating):
             commit.set(waits, True)
             return None
         before = {h: self._closed_at(h, self.over) for h in stream.inputs}
-        if waits in commit.base.facts:
+        waited = waits in commit.base.facts
+        if waited:
             commit.set(waits, None)
         elif not came and closed == before:
             return None
         try:
-            return fold.run(working, came, closed, self._lasting(stream), commit.version)
+            most = self.policy.most_here
+            spread = Spread(self.session, self.path, fold.layout, working, most)
+            lasting = self._lasting(stream)
+            known = None if waited else before
+            return fold.run(working, came, closed, lasting, commit.version, spread, known)
         except HeadwaterError as e:
             e.what = f"the stream `{stream.name}`: {e.what}"
             e.args = (e.what,)

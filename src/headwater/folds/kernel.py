@@ -16,14 +16,15 @@ The meaning is that of `streams/stepper.py`, after any prefix and at the end.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from headwater.folds.batch import Batch, Key, Rows, Told
+from headwater.folds.frames import Frames, Sorted, sorted_marks
+from headwater.folds.instances import GOES_ON, Instances, Node, Ran, together
 from headwater.folds.states import all_held, held, with_held
 from headwater.state.keys import Ints
 from headwater.streams.fitting import taken_back
@@ -31,7 +32,6 @@ from headwater.streams.schema import Event, Header, headers_of
 from headwater.streams.transformer import (
     LEFT_ALONE,
     NO_CALL,
-    NOTHING,
     TAKEN,
     Composed,
     Hierarchical,
@@ -41,43 +41,6 @@ from headwater.streams.transformer import (
     Relaxed,
     Transformer,
 )
-
-GOES_ON = -1
-"""The end of an instance that does not end in a run."""
-
-
-@dataclass(frozen=True)
-class Instances:
-    """The instances that a node is run over: first values, states (None at the beginning), and the places where they end."""
-
-    x: Sequence[Any]
-    state: Sequence[Any]
-    end: Ints
-
-    def __len__(self) -> int:
-        return len(self.x)
-
-    def some(self, at: Sequence[int]) -> Instances:
-        """Some of them."""
-        return Instances(
-            [self.x[i] for i in at], [self.state[i] for i in at], self.end[np.array(at, np.int64)]
-        )
-
-
-@dataclass
-class Ran:
-    """What instances have after a run: the final value of one that ends, the state of one that goes on."""
-
-    finals: list[Any]
-    states: list[Any]
-
-
-class Node(ABC):
-    """A transformer as it runs over batches."""
-
-    @abstractmethod
-    def run(self, given: Batch, at: Instances, told: Told) -> Ran:
-        """Runs all instances over their rows."""
 
 
 def node_of(t: Transformer) -> Node:
@@ -98,18 +61,14 @@ def node_of(t: Transformer) -> Node:
     raise AssertionError(t)
 
 
-def together(f: Any, given: Sequence[tuple[Any, ...]]) -> Sequence[Any]:
-    """f of many arguments, at once where it can answer so."""
-    many = getattr(f, "many", None)
-    if many is not None and given:
-        found: Sequence[Any] = many(given)
-        return found
-    return [f(*arguments) for arguments in given]
-
-
 def _is_nothing(t: Transformer) -> bool:
-    """Whether a transformer reads nothing and tells nothing."""
-    return t is NOTHING or (isinstance(t, Relaxed) and _is_nothing(t.inner))
+    """Whether a transformer reads nothing and tells nothing; told from what it has, for one that was sent is a copy."""
+    match t:
+        case Relaxed(inner):
+            return _is_nothing(inner)
+        case Relational(reads, gives, None, None, None):
+            return not reads and not gives
+    return False
 
 
 def _only(given: Batch, headers: Sequence[str]) -> dict[str, Rows]:
@@ -265,7 +224,7 @@ class Marks(Node):
         own = _only(given, self.headers)
         if self.sub is None and len(own) == 1 and hasattr(self.t.update, "run"):
             return self._in_one_go(next(iter(own.values())), at, told)
-        marks = _sorted_marks(own)
+        marks = sorted_marks(own)
         t, count = self.t, len(at)
         states = [
             s if s is not None else (t.init(x), None) for s, x in zip(at.state, at.x, strict=True)
@@ -276,7 +235,7 @@ class Marks(Node):
         if self.sub is None:
             self._fold(marks, starts, ys, None, told)
             return self._ended(at, ys, [None] * count, told)
-        frames = _Frames(marks, counts, at, _only(given, self.below))
+        frames = Frames(marks, counts, at, _only(given, self.below))
         if self.at_once:
             first = t.call(None)
             x = [first] * frames.total
@@ -316,7 +275,7 @@ class Marks(Node):
         return self._ended(at, ys, [None] * len(at), told)
 
     def _sub(
-        self, asked: tuple[Batch, Instances, Ints], frames: _Frames, told: Told
+        self, asked: tuple[Batch, Instances, Ints], frames: Frames, told: Told
     ) -> tuple[list[Any], list[Any]]:
         """Runs what is below over some frames."""
         assert self.sub is not None
@@ -327,7 +286,7 @@ class Marks(Node):
         return ran.finals, ran.states
 
     def _each_alone(
-        self, frames: _Frames, marks: _Sorted, finals: Sequence[Any], ys: list[Any], told: Told
+        self, frames: Frames, marks: Sorted, finals: Sequence[Any], ys: list[Any], told: Told
     ) -> None:
         """Updates that know their own frame alone, all at once."""
         closing = np.flatnonzero(frames.number < frames.counts[frames.owner]).tolist()
@@ -340,8 +299,8 @@ class Marks(Node):
 
     def _one_by_one(
         self,
-        frames: _Frames,
-        marks: _Sorted,
+        frames: Frames,
+        marks: Sorted,
         starts: Ints,
         counts: Ints,
         ys: list[Any],
@@ -366,7 +325,7 @@ class Marks(Node):
                     rest[i], last[i] = left[j], finals[j]
         return rest, last
 
-    def _fold(self, marks: _Sorted, starts: Ints, ys: list[Any], final: Any, told: Told) -> None:
+    def _fold(self, marks: Sorted, starts: Ints, ys: list[Any], final: Any, told: Told) -> None:
         """Goes over the marks of each instance in order."""
         update, ret = self.t.update, self.t.ret
         bounds, places, events = starts.tolist(), marks.place.tolist(), marks.events
@@ -397,76 +356,6 @@ class Marks(Node):
         return ran
 
 
-@dataclass(frozen=True)
-class _Sorted:
-    """Marks of all instances, by instance and place."""
-
-    place: Ints
-    of: Ints
-    events: list[Event]
-
-
-def _sorted_marks(given: Batch) -> _Sorted:
-    rows = list(given.values())
-    if not rows:
-        none = np.zeros(0, np.int64)
-        return _Sorted(none, none, [])
-    place, of = np.concatenate([r.place for r in rows]), np.concatenate([r.of for r in rows])
-    events = [e for r in rows for e in r.events]
-    order = np.lexsort((place, of))
-    if (np.diff(order) == 1).all():
-        return _Sorted(place, of, events)
-    return _Sorted(place[order], of[order], [events[i] for i in order.tolist()])
-
-
-class _Frames:
-    """The frames of instances: frame f of instance i is what stands behind its first f marks."""
-
-    def __init__(self, marks: _Sorted, counts: Ints, at: Instances, below: Batch):
-        self.at, self.counts, self.below = at, counts, below
-        sizes = counts + 1
-        self.base = (
-            np.concatenate(([0], np.cumsum(sizes)[:-1])).astype(np.int64) if len(at) else counts
-        )
-        self.total = int(sizes.sum())
-        self.owner = np.repeat(np.arange(len(at), dtype=np.int64), sizes)
-        self.number = np.arange(self.total, dtype=np.int64) - self.base[self.owner]
-        self.end = np.full(self.total, GOES_ON, np.int64)
-        inside = self.number < counts[self.owner]
-        self.end[inside] = marks.place
-        self.end[~inside] = at.end[self.owner[~inside]]
-        places = [marks.place, *(r.place for r in below.values())]
-        span = max((int(p.max(initial=0)) for p in places), default=0) + 2
-        at_marks = marks.of * span + marks.place
-        before = np.concatenate(([0], np.cumsum(counts)))
-        self.frame: dict[str, Ints] = {}
-        """The frame of each row below."""
-        for h, r in below.items():
-            seen = np.searchsorted(at_marks, r.of * span + r.place, "left")
-            self.frame[h] = self.base[r.of] + (seen - before[r.of])
-
-    def all(self, x: Sequence[Any], below: Sequence[Any]) -> tuple[Batch, Instances, Ints]:
-        """All frames."""
-        states: list[Any] = [None] * self.total
-        for i, s in enumerate(below):
-            states[int(self.base[i])] = s
-        batch = {h: r.with_instances(self.frame[h]) for h, r in self.below.items()}
-        return batch, Instances(x, states, self.end), self.owner
-
-    def numbered(
-        self, f: int, mine: Sequence[int], x: Sequence[Any], below: Sequence[Any]
-    ) -> tuple[Batch, Instances, Ints]:
-        """The frames with one number of some instances."""
-        wanted = np.array([int(self.base[i]) + f for i in mine], np.int64)
-        new = np.full(self.total, -1, np.int64)
-        new[wanted] = np.arange(len(wanted))
-        batch = {}
-        for h, r in self.below.items():
-            of = new[self.frame[h]]
-            batch[h] = r.take(np.flatnonzero(of >= 0), of[of >= 0])
-        return batch, Instances(x, below, self.end[wanted]), np.array(mine, np.int64)
-
-
 # --- keys -------------------------------------------------------------------------------------------------
 
 
@@ -476,16 +365,26 @@ class Keys(Node):
     def __init__(self, t: Partitioned):
         self.t, self.sub = t, node_of(t.sub)
         self.headers = headers_of(t.input)
+        self.spread: Any = None
+        """What runs many rows elsewhere (`tasks.py`)."""
 
     def run(self, given: Batch, at: Instances, told: Told) -> Ran:
+        own = _only(given, self.headers)
+        count = sum(map(len, own.values()))
+        if self.spread is not None and self.spread.takes(self, count):
+            pairs, finals, kept = self.spread.run(self, own, at, told)
+            return self._together(at, pairs, Ran(finals, []), told, kept)
+        pairs, ran = self.by_key(own, at, told)
+        return self._together(at, pairs, ran, told)
+
+    def by_key(self, own: Batch, at: Instances, told: Told) -> tuple[list[tuple[int, Key]], Ran]:
+        """Runs what is below for each instance and key; gives these, with what they have after the run."""
         numbers: dict[tuple[int, Key], int] = {}
         batch = {}
-        for h, rows in _only(given, self.headers).items():
+        for h, rows in own.items():
             batch[h] = rows.with_instances(self._numbered(rows, numbers))
-        came = len(numbers)
         states = _held_of(at, list(numbers))
-        ends = at.end.tolist()
-        for i, end in enumerate(ends):
+        for i, end in enumerate(at.end.tolist()):
             if end != GOES_ON and at.state[i] is not None:
                 for key, state in all_held(at.state[i]).items():
                     if (i, key) not in numbers:
@@ -497,9 +396,9 @@ class Keys(Node):
         mine = Instances(x, states, at.end[owner] if len(pairs) else at.end[:0])
         below = Told()
         ran = self.sub.run(batch, mine, below)
-        self._check_keys(below, pairs, came)
+        self._check_keys(below, pairs)
         told.take(below, owner)
-        return self._together(at, pairs, ran, told)
+        return pairs, ran
 
     def _numbered(self, rows: Rows, numbers: dict[tuple[int, Key], int]) -> Ints:
         """The instance below of each row."""
@@ -512,7 +411,7 @@ class Keys(Node):
             found[j] = numbers.setdefault((i, keys[code]), len(numbers))
         return found[inverse]
 
-    def _check_keys(self, below: Told, pairs: Sequence[tuple[int, Key]], came: int) -> None:
+    def _check_keys(self, below: Told, pairs: Sequence[tuple[int, Key]]) -> None:
         """Rows that are told by key have it."""
         if not self.t._key_of:
             return
@@ -521,22 +420,27 @@ class Keys(Node):
             self.t.own(pairs[of][1], (e,))
 
     def _together(
-        self, at: Instances, pairs: Sequence[tuple[int, Key]], ran: Ran, told: Told
+        self,
+        at: Instances,
+        pairs: Sequence[tuple[int, Key]],
+        ran: Ran,
+        told: Told,
+        stored: Any = None,
     ) -> Ran:
-        """The final values of the keys of an instance as one, or the states of its keys."""
+        """The final values of the keys of an instance as one, or the states of its keys, if they are not `stored` already."""
         finals: list[list[tuple[Key, Any]]] = [[] for _ in range(len(at))]
         kept: list[dict[Key, Any]] = [{} for _ in range(len(at))]
         ends = at.end.tolist()
         for j, (i, key) in enumerate(pairs):
-            if ends[i] == GOES_ON:
-                kept[i][key] = ran.states[j]
-            else:
+            if ends[i] != GOES_ON:
                 finals[i].append((key, ran.finals[j]))
+            else:
+                kept[i][key] = ran.states[j]
         out = Ran([None] * len(at), [None] * len(at))
         over = [i for i, end in enumerate(ends) if end != GOES_ON]
         for i, end in enumerate(ends):
             if end == GOES_ON:
-                out.states[i] = with_held(at.state[i], kept[i])
+                out.states[i] = with_held(at.state[i], kept[i]) if stored is None else stored
         agg: Any = self.t.agg
         found = together(agg, [(at.x[i], finals[i]) for i in over])
         for i, (value, more) in zip(over, found, strict=True):

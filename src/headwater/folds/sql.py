@@ -48,6 +48,9 @@ class Sql:
         self.session, self.ask, self.files = session, ask, files
         self._known: dict[tuple[str, tuple[tuple[str, Fields], ...]], Asked] = {}
 
+    def __reduce__(self) -> Any:
+        raise TypeError("SQL is answered in the process that has the session")
+
     def asked(self, text: str, tables: Mapping[str, Header]) -> Asked:
         """A query over tables, read once."""
         key = text, tuple(sorted((n, h.fields) for n, h in tables.items()))
