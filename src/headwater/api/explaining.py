@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from headwater.api.catalog import as_stored
 from headwater.api.over import said_of
 from headwater.api.running import Running
+from headwater.api.stream_defs import StreamDef, is_of_stream
 from headwater.api.streams import StreamHandle
 from headwater.calculus.patterns import Punctuations
 from headwater.dataflow.directory import taken_of
@@ -20,7 +21,9 @@ from headwater.dataflow.runnable import is_kahn
 from headwater.engine.late import ASIDE
 from headwater.engine.ledgers import LEDGER
 from headwater.errors import BadChange, StageMissing
-from headwater.folds.looking import what_runs
+from headwater.folds.described import functions_in
+from headwater.folds.looking import bounds, what_runs
+from headwater.folds.pending import COUNT, pending_spec
 from headwater.show.drawing import Explanation
 from headwater.show.graph import Shown, StageShown, explain_graph, explain_stage
 from headwater.show.streams import StreamShown, explain_stream
@@ -55,6 +58,18 @@ class ClosedStatus:
 
 
 @dataclass(frozen=True)
+class StreamStatus:
+    """A stream: the rows that it told, those that wait to be ready, and what its steps keep."""
+
+    name: str
+    schema: str
+    told: int
+    waiting: int
+    entries: int
+    bytes: int
+
+
+@dataclass(frozen=True)
 class Size:
     """How much some maps hold."""
 
@@ -80,8 +95,7 @@ class Explaining(Running):
     def _stream_shown(self, name: str) -> StreamShown:
         """A stream of the version that the handle is at, as far as its functions are known here."""
         made = self.stream_defs[name]
-        handle = StreamHandle(self, name)
-        fold = handle._fold()
+        handle, fold = StreamHandle(self, name), self.fold_of(made)
         headers = {h: f"closed {self._closed_at(h, self.over)}" for h in made.inputs}
         headers |= {h: f"a clock, every {i}" for h, i in made.marks.items()}
         outputs = {
@@ -89,26 +103,60 @@ class Explaining(Running):
             + (f", closed by `{made.closes[h]}`" if h in made.closes else "")
             for h in made.outputs
         }
-        sizes = []
-        for m, (_, refs) in sorted(self.store.at(self.version).version.maps.items()):
-            if m[1:2] == ":" and m[2:].partition(".")[0] == name:
-                sizes.append((m, sum(r.rows for r in refs), sum(r.size for r in refs)))
         columns = sorted(set(made.order.values()))
         order = ", ".join(f"`{c}`" for c in columns) if columns else "as rows come"
         if made.ties == "error":
             order += ", ties refused"
+        if fold is None:
+            known = ", ".join(sorted({n for n, _ in functions_in(made.data)}))
+            steps = [(f"with functions that this process does not know: {known}", "-")]
+            counts = {h: self._waiting(made, h) for h in made.inputs}
+            waiting = [f"{n} rows of `{h}` wait" for h, n in counts.items() if n]
+        else:
+            steps, waiting = list(fold.steps), [str(w) for w in handle.pending()]
         return StreamShown(
             name,
             draw(handle.schema),
-            fold.steps,
+            steps,
             order,
             headers,
-            what_runs(fold),
+            [] if fold is None else what_runs(fold),
             outputs,
-            fold.reasons,
-            [str(w) for w in handle.pending()],
-            sizes,
+            () if fold is None else fold.reasons,
+            waiting,
+            self._stream_sizes(name),
+            {} if fold is None else bounds(fold),
         )
+
+    def _stream_sizes(self, name: str) -> list[tuple[str, int, int]]:
+        """The maps of a stream, with their entries and bytes."""
+        out = []
+        for m, (_, refs) in sorted(self.store.at(self.version).version.maps.items()):
+            if is_of_stream(m, {name}):
+                out.append((m, sum(r.rows for r in refs), sum(r.size for r in refs)))
+        return out
+
+    def stream_status(self) -> list[StreamStatus]:
+        """Streams, with the rows that they told, those that wait, and what they keep."""
+        out = []
+        for name, made in self.stream_defs.items():
+            sizes = self._stream_sizes(name)
+            told = sum(rows for m, rows, _ in sizes if m.startswith("t:"))
+            kept = [(rows, size) for m, rows, size in sizes if m.startswith(("s:", "b:"))]
+            waits = sum(self._waiting(made, h) for h in made.inputs)
+            out.append(
+                StreamStatus(
+                    name, made.schema, told, waits, sum(r for r, _ in kept), sum(s for _, s in kept)
+                )
+            )
+        return out
+
+    def _waiting(self, made: StreamDef, header: str) -> int:
+        """How many rows of a header wait."""
+        order = None if made.by_arrival else made.order[header]
+        spec = pending_spec(made.name, header, self._row_of(header), order)
+        at = self.store.at(self.version).arrangement(spec.name)
+        return sum(pc.sum(t.column(COUNT)).as_py() or 0 for t in at.scan())
 
     def explain_graph(self) -> Explanation:
         """The whole graph: sources, views, stages and flows, cycles, who waits for what, and what depends on no schedule."""
@@ -175,14 +223,18 @@ class Explaining(Running):
         return out
 
     def sizes(self) -> dict[str, Size]:
-        """What maps hold, by what they are for: rows of sources, ledgers, late rows, and the workspace, which is all the rest."""
+        """What maps hold, by what they are for: rows of sources, ledgers, late rows, streams, and the workspace, which is all the rest."""
         held = {m.name for s in self.catalog.sources.values() for m in s.all_maps}
-        out = {kind: Size() for kind in ("sources", "ledgers", "late rows", "workspace")}
+        kinds = ["sources", "ledgers", "late rows", "workspace"]
+        kinds += ["streams"] if self.stream_defs else []
+        out = {kind: Size() for kind in kinds}
         for name, (_, refs) in self.store.at(self.version).version.maps.items():
             if name.startswith(LEDGER):
                 kind = "ledgers"
             elif name.startswith(ASIDE):
                 kind = "late rows"
+            elif is_of_stream(name, self.stream_defs):
+                kind = "streams"
             elif is_of_graph(name):
                 continue  # what stages keep is said of each stage
             else:
@@ -197,6 +249,8 @@ class Explaining(Running):
         graph = self.graph
         sizes: dict[str, tuple[int, int]] = {}
         for name, (_, refs) in self.store.at(self.version).version.maps.items():
+            if is_of_stream(name, self.stream_defs):
+                continue
             if is_of_graph(name) and not name.startswith(("q:", "l:", LEDGER, ASIDE)):
                 stage = name[2:].partition(".")[0]
                 rows, total = sizes.get(stage, (0, 0))

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from headwater.api.catalog import SEEN, SourceDef
 from headwater.api.flowing import Flowing
-from headwater.api.stream_defs import ARRIVAL, STREAM, StreamDef, relations_of
+from headwater.api.stream_defs import ARRIVAL, STREAM, StreamDef, is_of_stream, relations_of
 from headwater.api.streaming import WAITS
 from headwater.api.streams import StreamHandle
 from headwater.calculus.types import BIGINT, Base, RecordType
@@ -406,9 +406,7 @@ class Streams(Flowing):
                 m.name for o in made.relations.values() for m in self.catalog.sources[o].all_maps
             }
             for m in commit.base.maps:
-                letter, _, rest = m.partition(":")
-                own = letter in ("p", "s", "b", "t") and rest.partition(".")[0] == name
-                if own or (m in outputs and m not in program.maps):
+                if is_of_stream(m, {name}) or (m in outputs and m not in program.maps):
                     commit.drop(m)
         self._folds.pop(name, None)
 

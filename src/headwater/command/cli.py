@@ -21,7 +21,7 @@ import argparse
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -29,6 +29,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.api.database import Database, open_database
+from headwater.api.stream_defs import is_of_stream
 from headwater.api.verify import source_view
 from headwater.command import app, demo
 from headwater.engine.spark.session import quiet_session
@@ -278,6 +279,8 @@ def _status(options: argparse.Namespace, paint: Paint) -> None:
         _ends_status(db, paint)
     if db.graph.stages or db.graph.flows or db.directories():
         _graph_status(db, paint)
+    if db.streams:
+        _streams_status(db, paint)
 
     used: dict[str, list[str]] = {}
     for view in db.program.views.values():
@@ -295,7 +298,7 @@ def _status(options: argparse.Namespace, paint: Paint) -> None:
                 f"{rows:,}",
                 size(total),
                 by,
-                known.note or "looked up by deltas" if known else _beside(name),
+                known.note or "looked up by deltas" if known else _beside(name, db.streams),
             )
         )
     heads = ("map", "runs", "rows", "bytes", "used by", "what it is")
@@ -317,9 +320,20 @@ MOST_SHOWN = 3
 """How many punctuations of a source are shown."""
 
 
-def _beside(name: str) -> str:
+_OF_STREAM = {
+    "p:": "rows that wait for a stream",
+    "s:": "states of a stream",
+    "b:": "the rows of a stream's frame",
+    "t:": "what a stream told",
+}
+"""What the maps of a stream are, by how their names begin."""
+
+
+def _beside(name: str, streams: Collection[str]) -> str:
     """What a map is that no program names."""
     kind, _, of = name.partition(":")
+    if is_of_stream(name, streams):
+        return _OF_STREAM[name[:2]]
     match kind:
         case "ledger":
             return f"the final rows of {of}"
@@ -367,6 +381,16 @@ def _graph_status(db: Database, paint: Paint) -> None:
         flows.append((name, f.writer or "-", by, queues or "-", kept, rows))
     columns = ("flow", "written by", "read by", "waiting", "kept", "rows")
     _section("flows", columns, flows, (*[False] * 5, True), paint)
+
+
+def _streams_status(db: Database, paint: Paint) -> None:
+    """Streams with the rows that they told, those that wait, and what they keep."""
+    rows = [
+        (s.name, s.schema, f"{s.told:,}", f"{s.waiting:,}", f"{s.entries:,}", size(s.bytes))
+        for s in db.stream_status()
+    ]
+    heads = ("stream", "schema", "rows told", "rows waiting", "entries", "state")
+    _section("streams", heads, rows, (False, False, *[True] * 4), paint)
 
 
 def _on_disk(db: Database) -> list[str]:
