@@ -31,7 +31,7 @@ from headwater.folds import keeping
 from headwater.folds.batch import Rows, Told, row_type
 from headwater.folds.clock import Clock
 from headwater.folds.ended import without_ended
-from headwater.folds.kernel import GOES_ON, Instances, Node
+from headwater.folds.instances import GOES_ON, Instances, Node, uncollected
 from headwater.folds.pending import add, all_waiting, pending_spec, waiting
 from headwater.folds.ready import Ordered, codes_of, ready
 from headwater.folds.scale import MOST, Numbers, Scale
@@ -175,7 +175,8 @@ class Fold:
         at = Instances([None], [state], np.array([end], np.int64))
         for node in self.layout.spreading:
             node.spread = spread
-        ran = self.node.run(batch, at, told)
+        with uncollected():
+            ran = self.node.run(batch, at, told)
         state, _ = without_ended(self.node, ran.states[0], closed, before or {})
         keeping.save(self.layout, self.node, state, after.data, working)
         gave = self._gave(told, sum(t.num_rows for t in taken.values()), after, over)
