@@ -20,7 +20,8 @@ from headwater.calculus.patterns import Constant, OneOf, Punctuation, Punctuatio
 from headwater.calculus.types import BIGINT, BOOLEAN, DATE, INT, STRING
 from headwater.folds.batch import Key, Told
 from headwater.folds.columnar import Columnar, Marking
-from headwater.folds.kernel import Chain, Instances, Keys, Node, Sides
+from headwater.folds.instances import Instances, Node
+from headwater.folds.kernel import Chain, Keys, Sides
 from headwater.folds.states import all_held, held, with_held
 from headwater.streams.schema import Headers
 
