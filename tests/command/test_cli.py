@@ -10,13 +10,11 @@ import sys
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import headwater as hw
-import headwater.st as st
 from headwater.command.cli import main
 from headwater.show.terminal import Paint, cell, changes_shown, grid, rows_shown, seconds, size
 from spark_session import session
@@ -176,7 +174,6 @@ def test_reading_starts_no_java(folder: Path) -> None:
 def test_a_database_is_made_and_changed_without_java(tmp_path: Path) -> None:
     program = f"""
 import headwater as hw
-import headwater.st as st
 with hw.open({str(tmp_path / "db")!r}) as db:
     db.source("r", "a BIGINT, b BIGINT")
     db.view("v", "SELECT a, avg(b) AS mean FROM r GROUP BY a")
@@ -265,34 +262,3 @@ def test_status_says_what_is_closed(tmp_path: Path, capsys: Shown) -> None:
         ("workspace", "1", "3"),
     }
     assert ["late", "rows", "1", "1"] in [x[:4] for x in lines]
-
-
-def test_status_and_explain_of_a_stream(tmp_path: Path, capsys: Shown) -> None:
-    def add(state: Any, row: Any, emit: Any) -> Any:
-        return ((state.total or 0) + row.x,)
-
-    with hw.open(tmp_path) as db:
-        db.source("a", "k BIGINT, t BIGINT, x BIGINT", closes=["t", "k"])
-        by_key = st.partitioned(st.fold(add, state="total BIGINT", result="total"))
-        db.stream("sums", "k{seq a}", by_key, order="t")
-        most = st.relational("SELECT k, max(x) AS x FROM a GROUP BY k", gives="most")
-        db.stream("big", "hour[bag a]", st.lift("bag a", most), order="t", marks={"hour": 60})
-        rows = [(1, 10, 3), (2, 20, 5), (1, 70, 4), (1, 200, 1)]
-        db.apply({"a": rows}, punctuate={"a": hw.closed(t=hw.below(100))})
-        assert db.sizes()["streams"].entries > 4
-        assert db.nodes() == []
-        shown = str(db.explain("sums"))
-        assert "a state a key, until `k` is closed in `a`" in shown
-        assert "until they are ready" in shown
-        shown = str(db.explain("big"))
-        assert "until the next `hour`" in shown and "grows: all that was told" in shown
-    assert main(["status", str(tmp_path)]) == 0
-    shown = capsys.readouterr().out
-    assert re.search(r"^big +hour\[bag a\] +\d+ +1 +\d+ +\d", shown, re.M), shown
-    assert re.search(r"^sums +k\{seq a\} +0 +1 +\d+ +\d", shown, re.M), shown
-    assert re.search(r"^p:big\.a .* rows that wait for a stream$", shown, re.M)
-    assert main(["explain", str(tmp_path), "sums"]) == 0
-    shown = capsys.readouterr().out
-    assert "functions that this process does not know" in shown and "1 rows of `a` wait" in shown
-    assert main(["explain", str(tmp_path), "big"]) == 0
-    assert "1. lift" in capsys.readouterr().out

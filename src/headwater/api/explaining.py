@@ -10,7 +10,6 @@ import pyarrow.compute as pc
 from headwater.api.catalog import as_stored
 from headwater.api.over import said_of
 from headwater.api.running import Running
-from headwater.api.stream_defs import StreamDef, is_of_stream
 from headwater.api.streams import StreamHandle
 from headwater.calculus.patterns import Punctuations
 from headwater.dataflow.directory import taken_of
@@ -21,9 +20,8 @@ from headwater.dataflow.runnable import is_kahn
 from headwater.engine.late import ASIDE
 from headwater.engine.ledgers import LEDGER
 from headwater.errors import BadChange, StageMissing
-from headwater.folds.described import functions_in
+from headwater.folds.keeping import is_of_stream
 from headwater.folds.looking import bounds, what_runs
-from headwater.folds.pending import COUNT, pending_spec
 from headwater.show.drawing import Explanation
 from headwater.show.graph import Shown, StageShown, explain_graph, explain_stage
 from headwater.show.streams import StreamShown, explain_stream
@@ -58,18 +56,6 @@ class ClosedStatus:
 
 
 @dataclass(frozen=True)
-class StreamStatus:
-    """A stream: the rows that it told, those that wait to be ready, and what its steps keep."""
-
-    name: str
-    schema: str
-    told: int
-    waiting: int
-    entries: int
-    bytes: int
-
-
-@dataclass(frozen=True)
 class Size:
     """How much some maps hold."""
 
@@ -83,8 +69,9 @@ class Explaining(Running):
 
     def explain(self, name: str) -> Explanation:
         """How a view is kept, or what a stage or stream is: what it reads and keeps, when it runs, what its answers depend on."""
-        if name in self.stream_defs:
-            return explain_stream(self._stream_shown(name))
+        told_by = self._outputs().get(self.catalog.named(name))
+        if name in self.stream_defs or told_by is not None:
+            return explain_stream(self._stream_shown(told_by or name))
         stage = self.graph.stages.get(name)
         if stage is None:
             return super().explain(name)
@@ -95,7 +82,8 @@ class Explaining(Running):
     def _stream_shown(self, name: str) -> StreamShown:
         """A stream of the version that the handle is at, as far as its functions are known here."""
         made = self.stream_defs[name]
-        handle, fold = StreamHandle(self, name), self.fold_of(made)
+        handle = StreamHandle(self, name)
+        fold = handle._fold()
         headers = {h: f"closed {self._closed_at(h, self.over)}" for h in made.inputs}
         headers |= {h: f"a clock, every {i}" for h, i in made.marks.items()}
         outputs = {
@@ -103,60 +91,27 @@ class Explaining(Running):
             + (f", closed by `{made.closes[h]}`" if h in made.closes else "")
             for h in made.outputs
         }
+        sizes = []
+        for m, (_, refs) in sorted(self.store.at(self.version).version.maps.items()):
+            if is_of_stream(m, [name]):
+                sizes.append((m, sum(r.rows for r in refs), sum(r.size for r in refs)))
         columns = sorted(set(made.order.values()))
         order = ", ".join(f"`{c}`" for c in columns) if columns else "as rows come"
         if made.ties == "error":
             order += ", ties refused"
-        if fold is None:
-            known = ", ".join(sorted({n for n, _ in functions_in(made.data)}))
-            steps = [(f"with functions that this process does not know: {known}", "-")]
-            counts = {h: self._waiting(made, h) for h in made.inputs}
-            waiting = [f"{n} rows of `{h}` wait" for h, n in counts.items() if n]
-        else:
-            steps, waiting = list(fold.steps), [str(w) for w in handle.pending()]
         return StreamShown(
             name,
             draw(handle.schema),
-            steps,
+            fold.steps,
             order,
             headers,
-            [] if fold is None else what_runs(fold),
+            what_runs(fold),
             outputs,
-            () if fold is None else fold.reasons,
-            waiting,
-            self._stream_sizes(name),
-            {} if fold is None else bounds(fold),
+            fold.reasons,
+            [str(w) for w in handle.pending()],
+            sizes,
+            bounds(fold),
         )
-
-    def _stream_sizes(self, name: str) -> list[tuple[str, int, int]]:
-        """The maps of a stream, with their entries and bytes."""
-        out = []
-        for m, (_, refs) in sorted(self.store.at(self.version).version.maps.items()):
-            if is_of_stream(m, {name}):
-                out.append((m, sum(r.rows for r in refs), sum(r.size for r in refs)))
-        return out
-
-    def stream_status(self) -> list[StreamStatus]:
-        """Streams, with the rows that they told, those that wait, and what they keep."""
-        out = []
-        for name, made in self.stream_defs.items():
-            sizes = self._stream_sizes(name)
-            told = sum(rows for m, rows, _ in sizes if m.startswith("t:"))
-            kept = [(rows, size) for m, rows, size in sizes if m.startswith(("s:", "b:"))]
-            waits = sum(self._waiting(made, h) for h in made.inputs)
-            out.append(
-                StreamStatus(
-                    name, made.schema, told, waits, sum(r for r, _ in kept), sum(s for _, s in kept)
-                )
-            )
-        return out
-
-    def _waiting(self, made: StreamDef, header: str) -> int:
-        """How many rows of a header wait."""
-        order = None if made.by_arrival else made.order[header]
-        spec = pending_spec(made.name, header, self._row_of(header), order)
-        at = self.store.at(self.version).arrangement(spec.name)
-        return sum(pc.sum(t.column(COUNT)).as_py() or 0 for t in at.scan())
 
     def explain_graph(self) -> Explanation:
         """The whole graph: sources, views, stages and flows, cycles, who waits for what, and what depends on no schedule."""
@@ -189,7 +144,8 @@ class Explaining(Running):
             )
         sources = {n: self._told_of(n) for n, s in catalog.sources.items() if not s.written}
         flows = {n: f.retained for n, f in graph.flows.items()}
-        return Shown(self.version, sources, reads, stages, flows)
+        streams = {n: ([*d.inputs], [*d.relations.values()]) for n, d in self.stream_defs.items()}
+        return Shown(self.version, sources, reads, stages, flows, streams)
 
     def _fused(self) -> dict[str, str]:
         """The stages that run in the epochs of another one, as far as their functions are known here."""
@@ -223,11 +179,10 @@ class Explaining(Running):
         return out
 
     def sizes(self) -> dict[str, Size]:
-        """What maps hold, by what they are for: rows of sources, ledgers, late rows, streams, and the workspace, which is all the rest."""
+        """What maps hold, by what they are for: rows of sources, ledgers, late rows, streams, and the workspace: the rest."""
         held = {m.name for s in self.catalog.sources.values() for m in s.all_maps}
-        kinds = ["sources", "ledgers", "late rows", "workspace"]
-        kinds += ["streams"] if self.stream_defs else []
-        out = {kind: Size() for kind in kinds}
+        kinds = ["sources", "ledgers", "late rows", *(["streams"] if self.stream_defs else [])]
+        out = {kind: Size() for kind in (*kinds, "workspace")}
         for name, (_, refs) in self.store.at(self.version).version.maps.items():
             if name.startswith(LEDGER):
                 kind = "ledgers"

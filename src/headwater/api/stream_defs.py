@@ -6,14 +6,12 @@ A definition is a fact of the version, `stream:name`. Its steps are bound to fun
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 STREAM = "stream:"
 """How the facts of streams are called."""
-MAPS = {"p", "s", "b", "t"}
-"""How the names of the maps of streams begin."""
 ARRIVAL = "arrival"
 """The order of a stream that takes rows as they come."""
 
@@ -77,9 +75,3 @@ def read_streams(facts: Mapping[str, Any]) -> dict[str, StreamDef]:
                 raise ValueError(f"`{key}` is called `{made.name}`")
             found.append(made)
     return {d.name: d for d in sorted(found, key=lambda d: d.place)}
-
-
-def is_of_stream(map: str, streams: Collection[str]) -> bool:
-    """Whether a map belongs to one of some streams: what waits, states, bags, and what was told."""
-    letter, _, rest = map.partition(":")
-    return letter in MAPS and rest.partition(".")[0] in streams

@@ -21,7 +21,7 @@ import argparse
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -29,12 +29,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.api.database import Database, open_database
-from headwater.api.stream_defs import is_of_stream
 from headwater.api.verify import source_view
 from headwater.command import app, demo
 from headwater.engine.spark.session import quiet_session
 from headwater.engine.view_rows import repeated
 from headwater.errors import HeadwaterError, QueryError, StateError
+from headwater.folds.keeping import KINDS as KINDS_OF_STREAMS
+from headwater.folds.keeping import is_of_stream
 from headwater.plan.analysis import maps_of, read_from
 from headwater.show.terminal import Paint, changes_shown, grid, in_order, rows_shown, size
 from headwater.state import directory, lease
@@ -186,8 +187,8 @@ def _changes(options: argparse.Namespace, paint: Paint) -> None:
 
 def _key(db: Database, name: str) -> list[str]:
     """The columns that name a view's groups, so that old and new rows of a group stand together."""
-    view = db.program.views[db.catalog.named(name)]
-    if view.stratum is None:
+    view = db.program.views.get(db.catalog.named(name))
+    if view is None or view.stratum is None:  # what a stage or a stream gives has no groups
         return []
     stratum = db.program.strata[view.stratum]
     return [n for n, c in stratum.row if c.reads and {*c.reads} <= {*stratum.group.columns}]
@@ -320,20 +321,11 @@ MOST_SHOWN = 3
 """How many punctuations of a source are shown."""
 
 
-_OF_STREAM = {
-    "p:": "rows that wait for a stream",
-    "s:": "states of a stream",
-    "b:": "the rows of a stream's frame",
-    "t:": "what a stream told",
-}
-"""What the maps of a stream are, by how their names begin."""
-
-
-def _beside(name: str, streams: Collection[str]) -> str:
+def _beside(name: str, streams: Sequence[str]) -> str:
     """What a map is that no program names."""
     kind, _, of = name.partition(":")
     if is_of_stream(name, streams):
-        return _OF_STREAM[name[:2]]
+        return KINDS_OF_STREAMS[kind]
     match kind:
         case "ledger":
             return f"the final rows of {of}"
@@ -384,13 +376,22 @@ def _graph_status(db: Database, paint: Paint) -> None:
 
 
 def _streams_status(db: Database, paint: Paint) -> None:
-    """Streams with the rows that they told, those that wait, and what they keep."""
-    rows = [
-        (s.name, s.schema, f"{s.told:,}", f"{s.waiting:,}", f"{s.entries:,}", size(s.bytes))
-        for s in db.stream_status()
-    ]
-    heads = ("stream", "schema", "rows told", "rows waiting", "entries", "state")
-    _section("streams", heads, rows, (False, False, *[True] * 4), paint)
+    """Streams with what they read and tell, how many rows wait, and for what."""
+    rows = []
+    for name, made in db.stream_defs.items():
+        waits = db[name].pending()
+        behind = sorted({h for w in waits for h in w.waits_for})
+        rows.append(
+            (
+                name,
+                made.schema,
+                ", ".join(made.relations.values()) or "-",
+                f"{sum(w.rows for w in waits):,}",
+                ", ".join(behind) or "-",
+            )
+        )
+    heads = ("stream", "schema", "tells", "waiting", "for")
+    _section("streams", heads, rows, (False, False, False, True, False), paint)
 
 
 def _on_disk(db: Database) -> list[str]:

@@ -12,7 +12,7 @@ on, where keys and bags are read when they are needed; `save` writes what change
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -44,6 +44,21 @@ _COUNT = ((COUNT, pa.int64()),)
 KEPT = "kept"
 """What stands in the text of a state for keys and bags that are in maps of their own."""
 VERSION, PLACE = "_version", "_place"
+
+
+KINDS = {
+    "p": "rows that wait",
+    "s": "the state of a stream",
+    "b": "rows of a frame that is open",
+    "t": "what a stream has told",
+}
+"""What the maps of a stream are, by how their names begin."""
+
+
+def is_of_stream(name: str, streams: Collection[str]) -> bool:
+    """Whether a map is one of these streams'."""
+    kind, _, rest = name.partition(":")
+    return kind in KINDS and rest.partition(".")[0] in streams
 
 
 class Layout:

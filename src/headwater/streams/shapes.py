@@ -229,9 +229,12 @@ class Fold(Piece):
             raise misfit(
                 self,
                 schema,
-                f"a sequence, Seq(H); {found}",
+                "a sequence, Seq(H)",
                 "order the rows, or partition them by a key",
+                found,
             )
+        if self.result is not None:
+            self._place()
         advance, begin = self.advance(own), self.begin()
         made = Hierarchical(
             own,
