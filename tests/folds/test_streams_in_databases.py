@@ -340,6 +340,7 @@ def test_a_process_without_the_functions_lets_rows_wait(tmp_path: Path) -> None:
     with opened() as db:
         db.apply({"a": [(1, at(30), 2)]})
         db.apply({"a": [(1, at(20), 3)]}, punctuate={"a": below(25)})
+        assert minutes(db["s"]) == [5]
         with pytest.raises(StreamMissing, match="does not know"):
             db["s"].verify()
         other = st.partitioned(st.fold(changed, state="n BIGINT", result="n", gives={"sums": DDL}))
@@ -390,3 +391,36 @@ def test_dropped_and_defined_again(db: Any) -> None:
     s = db.stream("s", "hour[bag a]", SUMS, order="ts", marks=HOUR, closes={"sums": "hour"})
     assert before == [(at(60), 1)] and rows(s.output_table()) == [*before, (at(120), 6)]
     s.verify()
+
+
+# --- beside everything else -------------------------------------------------------------------------------
+
+
+def test_what_a_database_does_goes_on_beside_streams(tmp_path: Path) -> None:
+    """Changes, copies, rebuilding, checking, verifying, and versions that go: nothing breaks by a stream."""
+    with hw.open(tmp_path / "db", keep_versions=4) as db:
+        db.source("a", DDL, closes="ts")
+        db.view("by_key", "SELECT k, ts, sum(x) AS x FROM a GROUP BY k, ts")
+        s = db.stream("s", "hour[bag a]", SUMS, order="ts", marks=HOUR, closes={"sums": "hour"})
+        ledger = db.stream("t", "k{seq by_key}", st.filter("x > 1"), order="ts")
+        db.view("most", "SELECT max(total) AS most FROM sums")
+        db.view("all_sums", "SELECT * FROM sums")
+        copy = hw.copies.ParquetCopy(tmp_path / "copy")
+        outputs = hw.copies.ParquetCopy(tmp_path / "outputs")
+        for n in range(6):
+            rows_now = [(n % 3, at(50 * n + 5 * i), i + n) for i in range(3)]
+            db.apply({"a": rows_now}, punctuate={"a": below(50 * n)})
+            copy.sync(db["most"])
+            outputs.sync(db["all_sums"])
+            if n == 3:
+                before = s.value(), ledger.value(), rows(db.table("most"))
+                db.rebuild()
+                assert (s.value(), ledger.value(), rows(db.table("most"))) == before
+        told = db.changes_table("sums", db.version - 1)
+        assert set(told.column("_w").to_pylist()) <= {1}
+        assert sorted(rows(outputs.rows())) == sorted(rows(db.table("sums")))
+        assert rows(copy.rows()) == rows(db.table("most"))
+        assert not db.check().problems
+        for handle in (s, ledger):
+            handle.verify()
+        assert len(s.output_table()) == 4 and ledger.output_table().num_rows > 5

@@ -56,11 +56,13 @@ class Closed:
 
     upto: int = -NEVER
     by_key: dict[int, int] = field(default_factory=dict)
+    ended: set[int] = field(default_factory=set)
+    """Keys of which all rows are closed."""
     over: bool = False
 
     def covers(self, key: Any, before: int) -> bool:
         """Whether all rows of a key below a minute are closed; of no key, those of all."""
-        if self.over or before <= self.upto:
+        if self.over or before <= self.upto or key in self.ended:
             return True
         return key is not None and before <= self.by_key.get(key, -NEVER)
 
@@ -214,10 +216,13 @@ class Story:
             self.rows[name], self.closed[name] = [], Closed(over=name in self.static)
 
     def random_row(self, name: str) -> Any:
-        """A row that is not late: behind what is closed for it."""
+        """A row that is not late: behind what is closed for it; None where all keys have ended."""
         header = self.sources[name]
-        key = self.pick.randrange(3)
         c = self.closed[name]
+        keys = [k for k in range(3) if k not in c.ended or "k" not in header.columns]
+        if not keys:
+            return None
+        key = self.pick.choice(keys)
         low = max(c.upto, c.by_key.get(key, 0) if "k" in header.columns else 0, 0)
         number = low + self.pick.randrange(200)
         number = max(low, number // self.grain * self.grain)
@@ -237,7 +242,8 @@ class Story:
         points: dict[str, Any] = {}
         moving = [name for name in self.sources if name not in self.static]
         for name in moving:
-            inserts = [self.random_row(name) for _ in range(self.pick.randrange(6))]
+            made = [self.random_row(name) for _ in range(self.pick.randrange(6))]
+            inserts = [r for r in made if r is not None]
             open_rows = [r for r in self.rows[name] if not self._is_closed(name, r)]
             if name in self.append_only:
                 open_rows = []
@@ -261,6 +267,10 @@ class Story:
                 key = self.pick.randrange(3)
                 c.by_key[key] = max(c.by_key.get(key, 0), c.upto, 0) + self.pick.randrange(120)
                 points[name] = hw.closed(k=key, ts=hw.below(self.line.at(c.by_key[key])))
+            elif what < 0.8 and self.keyed and "k" in self.sources[name].columns:
+                key = self.pick.randrange(3)
+                c.ended.add(key)
+                points[name] = hw.closed(k=key)
         return changes, points
 
     def end(self) -> dict[str, Any]:

@@ -189,6 +189,7 @@ class Advance:
             try:
                 after = f(state, row, emit)
             except Exception:
+                told.clear()  # it is called again
                 after = self.safe(state, row, emit)  # says what was called with what
             if type(after) is tuple and tuple(map(type, after)) in fine:
                 state = new(cls, after)
