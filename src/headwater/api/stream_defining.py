@@ -148,6 +148,13 @@ class Streams(Flowing):
                 raise
         return StreamHandle(self, name)
 
+    def _check_name(self, name: str) -> None:
+        super()._check_name(name)
+        if name.lower() in {n.lower() for n in self.stream_defs}:
+            raise NameTaken(
+                f"there is a stream `{name}` already", hint="drop it first, or take another name"
+            )
+
     # --- what a definition says ------------------------------------------------------------------------------------
 
     def _described(

@@ -16,7 +16,8 @@ from headwater.folds import keeping
 from headwater.folds.codec import of_texts
 from headwater.folds.columnar import Columnar
 from headwater.folds.fold import Beside, Fold
-from headwater.folds.kernel import Chain, Keys, Leaf, Marks, Node, Sides
+from headwater.folds.instances import Node
+from headwater.folds.kernel import Chain, Keys, Leaf, Marks, Sides
 from headwater.folds.scale import MOST
 from headwater.io.values import NOT_FITTING
 from headwater.plan.program import WEIGHT
@@ -129,7 +130,7 @@ def kept_for(fold: Fold, key: tuple[Any, ...], at: Callable[[MapSpec], Arrangeme
                 f"{key!r} is no key of `{fold.name}`", hint=f"its key is {columns}"
             ) from e
         found = at(layout.keys[n]).lookup(wanted)
-        states = of_texts(values_of(column(found, keeping.TEXT)))
+        states = layout.forms[n].states(found)
         out.append(states[0] if states else None)
     return out[0] if len(out) == 1 else out
 
