@@ -29,7 +29,7 @@ from headwater.engine.working import Working
 from headwater.errors import StreamError, Ties
 from headwater.folds import keeping
 from headwater.folds.batch import Rows, Told, row_type
-from headwater.folds.clock import Clock
+from headwater.folds.clock import Strikes
 from headwater.folds.ended import without_ended
 from headwater.folds.instances import GOES_ON, Instances, Node, uncollected
 from headwater.folds.pending import add, all_waiting, pending_spec, waiting
@@ -88,7 +88,7 @@ class Fold:
         node: Node,
         order: Mapping[str, str],
         type: Base,
-        clocks: Mapping[str, Clock],
+        clocks: Mapping[str, Strikes],
         ties: str,
         zone: str,
         reasons: tuple[str, ...] = (),
@@ -264,7 +264,7 @@ class Fold:
 
     def _told_up_to(self, struck: Mapping[str, Any], common: Any, low: Any) -> Any:
         """Before which nothing is told any more: the last strikes; and of headers that no clock cuts, what is taken."""
-        bounds = [struck.get(h) for h in self.clocks]
+        bounds: list[Any] = [struck.get(h) for h in self.clocks]
         if not all(self._struck(h, of_all=True) for h in self.inputs):
             bounds += [common, low]
         return None if None in bounds else min(bounds, default=None)

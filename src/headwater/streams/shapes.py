@@ -182,7 +182,7 @@ class Advance:
         """The state after rows in order, and what is told, with the number of the row that tells it."""
         f, fine, new, cls = self.f, self._fine, tuple.__new__, self.named
         emit, told = self._telling
-        told.clear()  # a run that failed may have left something
+        told.clear()  # of a run that failed
         out: list[tuple[int, Event]] = []
         state = new(cls, y)
         for i, row in enumerate(rows):
