@@ -21,8 +21,9 @@ from headwater.errors import NotMonotone
 from headwater.folds import kernel
 from headwater.folds.batch import Rows, Told, batch_of, table_of
 from headwater.folds.codec import as_text, of_texts
+from headwater.folds.instances import GOES_ON, Instances, Node
 from headwater.folds.keeping import Layout, load, save
-from headwater.folds.kernel import GOES_ON, Instances, Node, node_of
+from headwater.folds.kernel import node_of
 from headwater.state.run import Runs
 from headwater.streams.schema import Event, Header
 from headwater.streams.stepper import stepper

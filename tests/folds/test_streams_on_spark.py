@@ -10,15 +10,16 @@ from pyspark import cloudpickle
 
 import headwater as hw
 import headwater.st as st
-import test_stream_stories
+import stream_pipelines
 from headwater.api import streaming
 from headwater.errors import StepFailed
 from headwater.folds import tasks
-from stream_stories import at
+from stream_stories import TIMELINES
 from test_stream_stories import play
 
 pytestmark = pytest.mark.spark
-cloudpickle.register_pickle_by_value(test_stream_stories)  # which workers cannot import
+at = TIMELINES["times"].at
+cloudpickle.register_pickle_by_value(stream_pipelines)  # which workers cannot import
 
 
 @pytest.fixture

@@ -5,6 +5,8 @@ The same of final rows. Verdicts are computed from schemes alone (`plan/outlook`
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,16 @@ import pyarrow as pa
 import pytest
 
 import headwater as hw
-from closings import OVER, SOURCES, VIEWS, story
+from closings import (
+    OVER,
+    SOURCES,
+    VIEWS,
+    Story,
+    moment,
+    sessions_story,
+    story,
+    through_story,
+)
 from headwater.api.over import declared_of, promises_of, types_of
 from headwater.calculus.patterns import Punctuations
 from headwater.engine.membership import matching
@@ -21,6 +32,7 @@ from headwater.plan.bounds import Bounds
 from headwater.plan.closing import Closing
 from headwater.plan.never_null import NeverNull
 from headwater.plan.program import Answered, Map, Stored, View
+from test_bounds import final_rows
 
 SCHEMES: list[dict[str, Any]] = [
     {"r": "t", "q": "t", "u": "t"},
@@ -72,7 +84,8 @@ def all_closed(db: hw.Database, closes: dict[str, Any]) -> dict[str, Punctuation
 
 def entries(db: hw.Database, m: Map) -> pa.Table:
     snapshot, at = db._at(None)
-    return pa.concat_tables(list(db._reading(snapshot, at).now(m.name).scan()))
+    found = db._reading(snapshot, at).now(m.name)
+    return pa.concat_tables([found.spec.schema.empty_table(), *found.scan()])
 
 
 @pytest.mark.parametrize(("closes", "append_only"), CASES, ids=str)
@@ -99,6 +112,51 @@ def test_what_is_said_comes_true(tmp_path: Path, closes: dict[str, Any], append_
             if table.num_rows:
                 final = matching(promises.final(view), table).all()
                 assert final == (now.final(view) is not None), view.name
+
+
+@pytest.mark.parametrize("append_only", [False, True])
+@pytest.mark.parametrize("of", [sessions_story, through_story])
+def test_what_is_said_of_what_is_found_comes_true(
+    tmp_path: Path, of: Callable[..., Story], append_only: bool
+) -> None:
+    """The same where entries say what is over: sessions, and keys through entries."""
+    told, seen = of(5, steps=12), Counter[str]()
+    with hw.open(tmp_path) as db:
+        column = "ts" if of is sessions_story else "t"
+        for name, ddl in told.sources.items():
+            key = told.keys.get(name)
+            db.source(name, ddl, key=key, closes=column, append_only=append_only)
+        for i, query in enumerate(told.pool):
+            db.view(f"v{i}", query)
+        for change, _ in told.steps:
+            db.apply({n: hw.Delta(inserts=d.inserts) for n, d in change.items() if n != "o"})
+            if "o" in change:
+                there = db.table("o").column("id").to_pylist()
+                rows = [x for x in change["o"].inserts if x[0] not in there]
+                db.apply(
+                    {"o": [x for i, x in enumerate(rows) if x[0] not in [y[0] for y in rows[:i]]]}
+                )
+        end = hw.upto(moment(BEYOND) if of is sessions_story else BEYOND)
+        db.apply({}, punctuate={n: hw.closed(**{column: end}) for n in told.sources})
+        now = Advice(Closing(db.program, "UTC"), declared_of(db.catalog)).with_()
+        gone = db.dead()
+        for n, m in db.program.maps.items():
+            if n in now.bounds.held or not m.columns:
+                continue
+            table, state = entries(db, m), now.state(m)
+            left = table.num_rows - int(matching(gone.get(n, Punctuations.NONE), table).sum())
+            seen[state] += 1
+            if state == "bounded":
+                assert left == 0, (m.note, m.text)
+            elif state in ("unbounded", "front") and table.num_rows:
+                assert left > 0, (m.note, m.text)
+        for view in db.program.views.values():
+            table = db.table(view.name)
+            if table.num_rows:
+                final = final_rows(db, view.name).total()
+                wanted = sum(table.column("_w").to_pylist()) if now.final(view) is not None else 0
+                assert final == wanted, view.name
+    assert seen["bounded"] > 10 and seen["unbounded"] > 0
 
 
 def _read(db: hw.Database, view: View) -> Map:

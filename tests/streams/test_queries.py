@@ -730,7 +730,7 @@ def test_functions_that_give_something_else(f: Any, says: str) -> None:
 
 
 def test_a_fold_whose_state_is_of_a_wrong_type() -> None:
-    for after, says in (((1.5,), "no bigint"), ((1, 2), "no row of 1 columns"), (None, "no row")):
+    for after, says in (((1.5,), "no bigint"), ((1, 2), "no row of 1 column"), (None, "no row")):
         query = st.fold(lambda at, row, emit, after=after: after, "x BIGINT").on(
             st.Seq("cases"), HEADERS
         )

@@ -147,6 +147,18 @@ def test_without_a_key_that_is_enforced(tmp_path: Path) -> None:
             assert [r["top"] for r in db.table("v").to_pylist()] == [50]
 
 
+def test_a_key_is_advised_where_it_would_do(tmp_path: Path) -> None:
+    """What is said to do does: with the key all of it is bounded, and rows become final."""
+    with opened(tmp_path / "without", key="", append_only=True) as db:
+        now = bounds_of(db.program, db.catalog, "v", "UTC")
+    assert now.verdict == "partly unblocked" and now.final is None
+    for advised in (now.would_do, now.would_be_final):
+        assert [str(m) for m in advised[0]] == ['key="id" on auctions']
+    with opened(tmp_path / "with", append_only=True) as db:
+        then = bounds_of(db.program, db.catalog, "v", "UTC")
+    assert then.verdict == "unblocked" and then.final == (("bids", ("t",)),)
+
+
 def test_too_many_keys_to_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keys that do not follow one another are written down one by one; from some number on no more of them are closed."""
     monkeypatch.setattr(punctuating, "MOST", 10)
@@ -181,11 +193,11 @@ def test_views_that_come_later_and_databases_that_are_rebuilt(tmp_path: Path) ->
 def test_state_is_flat(tmp_path: Path) -> None:
     sizes = []
     with opened(tmp_path, append_only=True) as db:
-        for n in range(60):
+        for n in range(32):
             bids = [(i, 0, n, n) for i in range(max(0, n - 6), n + 1)]
             add(db, [(n, 0, n, n + 4)], bids)
             close(db, auctions=n - 2, bids=n - 2)
-            if n % 10 == 9:
+            if n % 8 == 7:
                 sizes.append(left(db))
         assert max(sizes[2:]) <= sizes[1], sizes
         assert all(p.size <= 4 for p in db.over.found.values())

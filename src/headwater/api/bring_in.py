@@ -30,9 +30,10 @@ def staged_change(
     """
     source = _changing(catalog, name)
     if source.written:
+        by = "stages write" if source.written == "flow" else f"`{source.written}` writes"
         raise BadChange(
-            f"`{name}` is a flow, which stages write",
-            hint="apply changes to sources; a stage gives rows for its outputs",
+            f"`{name}` is no source: {by} it",
+            hint="apply changes to sources; stages and streams give the rows of their outputs",
         )
     readers = catalog.readers(source.name) if source.static else []
     if readers:

@@ -20,6 +20,7 @@ from headwater.dataflow.runnable import is_kahn
 from headwater.engine.late import ASIDE
 from headwater.engine.ledgers import LEDGER
 from headwater.errors import BadChange, StageMissing
+from headwater.folds.keeping import is_of_stream
 from headwater.folds.looking import what_runs
 from headwater.show.drawing import Explanation
 from headwater.show.graph import Shown, StageShown, explain_graph, explain_stage
@@ -68,8 +69,9 @@ class Explaining(Running):
 
     def explain(self, name: str) -> Explanation:
         """How a view is kept, or what a stage or stream is: what it reads and keeps, when it runs, what its answers depend on."""
-        if name in self.stream_defs:
-            return explain_stream(self._stream_shown(name))
+        told_by = self._outputs().get(self.catalog.named(name))
+        if name in self.stream_defs or told_by is not None:
+            return explain_stream(self._stream_shown(told_by or name))
         stage = self.graph.stages.get(name)
         if stage is None:
             return super().explain(name)
@@ -91,7 +93,7 @@ class Explaining(Running):
         }
         sizes = []
         for m, (_, refs) in sorted(self.store.at(self.version).version.maps.items()):
-            if m[1:2] == ":" and m[2:].partition(".")[0] == name:
+            if is_of_stream(m, [name]):
                 sizes.append((m, sum(r.rows for r in refs), sum(r.size for r in refs)))
         columns = sorted(set(made.order.values()))
         order = ", ".join(f"`{c}`" for c in columns) if columns else "as rows come"
@@ -141,7 +143,8 @@ class Explaining(Running):
             )
         sources = {n: self._told_of(n) for n, s in catalog.sources.items() if not s.written}
         flows = {n: f.retained for n, f in graph.flows.items()}
-        return Shown(self.version, sources, reads, stages, flows)
+        streams = {n: ([*d.inputs], [*d.relations.values()]) for n, d in self.stream_defs.items()}
+        return Shown(self.version, sources, reads, stages, flows, streams)
 
     def _fused(self) -> dict[str, str]:
         """The stages that run in the epochs of another one, as far as their functions are known here."""
@@ -175,14 +178,17 @@ class Explaining(Running):
         return out
 
     def sizes(self) -> dict[str, Size]:
-        """What maps hold, by what they are for: rows of sources, ledgers, late rows, and the workspace, which is all the rest."""
+        """What maps hold, by what they are for: rows of sources, ledgers, late rows, streams, and the workspace: the rest."""
         held = {m.name for s in self.catalog.sources.values() for m in s.all_maps}
-        out = {kind: Size() for kind in ("sources", "ledgers", "late rows", "workspace")}
+        kinds = ["sources", "ledgers", "late rows", *(["streams"] if self.stream_defs else [])]
+        out = {kind: Size() for kind in (*kinds, "workspace")}
         for name, (_, refs) in self.store.at(self.version).version.maps.items():
             if name.startswith(LEDGER):
                 kind = "ledgers"
             elif name.startswith(ASIDE):
                 kind = "late rows"
+            elif is_of_stream(name, self.stream_defs):
+                kind = "streams"
             elif is_of_graph(name):
                 continue  # what stages keep is said of each stage
             else:

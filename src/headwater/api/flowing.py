@@ -153,12 +153,12 @@ class Flowing(Declaring):
                     hint="a flow has one writer: give the output another name",
                 )
             self._check_name(n)
-        if stage.name not in stage.outputs and stage.name in {
-            *self.catalog.sources,
-            *self.catalog.views,
-        }:
+        taken = {*self.catalog.sources, *self.catalog.views}
+        if (
+            stage.name not in stage.outputs and stage.name in taken
+        ) or stage.name in self.stream_defs:
             raise NameTaken(
-                f"there is a source or view `{stage.name}` already",
+                f"there is a source, view or stream `{stage.name}` already",
                 hint="give the stage another name",
             )
 

@@ -8,7 +8,8 @@ is refused.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -23,18 +24,44 @@ from headwater.calculus.types import BIGINT, Base, RecordType
 from headwater.engine.change import schema_of
 from headwater.engine.ledgers import scan_ledger
 from headwater.engine.working import Working
-from headwater.errors import InUse, NameTaken, NotRetained, Purged, StreamChanged, StreamError
+from headwater.errors import (
+    HeadwaterError,
+    InUse,
+    NameTaken,
+    NotRetained,
+    Purged,
+    StreamChanged,
+    StreamError,
+)
 from headwater.folds.clock import clock_of
 from headwater.folds.columnar import nodes_of
-from headwater.folds.described import described, functions_in, restored
+from headwater.folds.described import (
+    described,
+    functions_in,
+    restored,
+    unknown,
+    without_marks,
+)
 from headwater.folds.fold import Fold
+from headwater.folds.keeping import is_of_stream
 from headwater.folds.scale import can_order
 from headwater.folds.sql import Sql
 from headwater.language.closes import schemes_of
 from headwater.language.declared import ddl_of
 from headwater.streams.pipeline import Query, Steps, on, parts
 from headwater.streams.queries_in_time import Every
-from headwater.streams.schema import Header, Schema, Sync, check, headers_of, parse, text
+from headwater.streams.schema import (
+    Bag,
+    Header,
+    Par,
+    PartitionBy,
+    Schema,
+    Sync,
+    check,
+    headers_of,
+    parse,
+    text,
+)
 from headwater.streams.steps import Step
 
 
@@ -52,33 +79,55 @@ class Streams(Flowing):
         ties: str = "row",
         closes: Mapping[str, str] | None = None,
         optimise: bool = True,
+        changed: str = "refuse",
     ) -> StreamHandle:
         """Defines a stream: rows of its headers in the order that the schema asks for, through the steps.
 
+        `db.stream("taxis", "hour[taxi{seq gps} | bag rides]", steps, order="ts", marks={"hour": "1 hour"})`
+
         Headers are sources, views (of which the final rows are taken), outputs of streams, and clocks: `marks` has an
-        interval for each of these, `{"hour": "1 hour"}`. `order` is the column that rows are ordered by, one for all
-        headers or one for each; rows are taken when nothing can come before them, so that headers need `closes`.
-        `order="arrival"` takes rows as they come. `ties="error"` refuses two rows with the same order whose order
-        matters; else the row itself decides. Every output is a relation that views and streams read; `closes` names the
-        column of an output that follows the order, `{"rates": "hour"}`, by which it is closed as the stream goes on.
+        interval for each of these. `order` is the column that rows are ordered by, one for all headers or one for each,
+        of one type. A row is taken when nothing can come before it that it depends on, so headers need `closes`, or are
+        closed by hand; until then it waits (`pending`), and may be deleted. `order="arrival"` takes rows as they come.
+        `ties="error"` refuses two rows with the same order value whose order matters; else the row itself decides.
+
+        Each output is a relation under its header's name (one that passes: under the stream's name), append-only, told
+        in the commit that makes it certain. Views and streams read it; `closes` names the column of an output that
+        follows the order, `{"rates": "hour"}`, by which it is closed as the stream goes on.
+
+        The definition is kept. Again with the same one, a process binds the functions of a stream: until then its rows
+        wait. Another one is refused (`StreamChanged`); with `changed="keep"` other functions go on from the states that
+        are kept, and what was told stays. `optimise=False` runs the steps as they were written.
         """
-        made = self._described(
-            name, schema, steps, order, marks or {}, ties, closes or {}, optimise
-        )
-        known = self.stream_defs.get(name)
-        fold = self._bound_fold(made, steps)
-        outputs = {n: ddl_of(_row(h)) for n, h in fold.outputs.items()}
-        passing = (*made.inputs, *made.marks)
-        made = replace(made, outputs=outputs, relations=relations_of(name, passing, outputs))
+        if not isinstance(name, str) or not name.isidentifier():
+            raise StreamError(f"{name!r} is no name of a stream", hint="use letters, digits and _")
+        with _of_stream(name):
+            made = self._described(
+                name, schema, steps, order, marks or {}, ties, closes or {}, optimise
+            )
+            if changed not in ("refuse", "keep"):
+                raise StreamError(f"`changed` is {changed!r}", hint="'refuse' or 'keep'")
+            known = self.stream_defs.get(name)
+            fold = self._bound_fold(made, steps)
+            outputs = {n: ddl_of(_row(h)) for n, h in fold.outputs.items()}
+            passing = (*made.inputs, *made.marks)
+            made = replace(made, outputs=outputs, relations=relations_of(name, passing, outputs))
         if known is not None:
-            _check_same(known, replace(made, place=known.place))
+            made = replace(made, place=known.place)
+            if _functions_changed(known, made) and changed == "keep":
+                with self._locked():
+                    self._writing()
+                    with self._commit(f"stream {name}", (self.catalog, self.program)) as commit:
+                        commit.set(*made.fact)
+            else:
+                _check_same(known, made)
             self._folds[name] = fold
             if f"{WAITS}{name}" in self.store.at(self.version).facts:
                 self.apply({})
             return StreamHandle(self, name)
         with self._locked():
             self._writing()
-            if name in self.stream_defs:
+            if name in self.stream_defs:  # another process was quicker
                 return self.stream(
                     name,
                     schema,
@@ -88,11 +137,23 @@ class Streams(Flowing):
                     ties=ties,
                     closes=closes,
                     optimise=optimise,
+                    changed=changed,
                 )
             self._define_stream(made, fold)
             self._folds[name] = fold
-            self.apply({})
+            try:
+                self.apply({})
+            except HeadwaterError:
+                self._drop_stream(name)  # rows that are there cannot be run: it is not defined
+                raise
         return StreamHandle(self, name)
+
+    def _check_name(self, name: str) -> None:
+        super()._check_name(name)
+        if name.lower() in {n.lower() for n in self.stream_defs}:
+            raise NameTaken(
+                f"there is a stream `{name}` already", hint="drop it first, or take another name"
+            )
 
     # --- what a definition says ------------------------------------------------------------------------------------
 
@@ -109,15 +170,34 @@ class Streams(Flowing):
     ) -> StreamDef:
         """A definition as data, checked as far as it says something of headers."""
         made: Any = parse(schema) if isinstance(schema, str) else schema
+        if not isinstance(made, Bag | Sync | PartitionBy | Par):
+            raise StreamError(
+                f"its schema is of type {type(made).__name__}",
+                hint="give one of headwater.st, or its notation: 'hour[taxi{seq gps} | bag rides]'",
+            )
         if not isinstance(steps, Step):
             raise StreamError(
-                f"the steps of `{name}` are of type {type(steps).__name__}",
+                f"its steps are of type {type(steps).__name__}",
                 hint="give a step of headwater.st, or several: st.filter('price > 0') >> st.highest('price')",
             )
         if ties not in ("row", "error"):
-            raise StreamError(f"ties={ties!r}", hint="'row' or 'error'")
+            raise StreamError(f"`ties` is {ties!r}", hint="'row' or 'error'")
+        for word, given, such in (
+            ("marks", marks, "{'hour': '1 hour'}"),
+            ("closes", closes, "{'rates': 'hour'}"),
+        ):
+            if not isinstance(given, Mapping):
+                raise StreamError(
+                    f"`{word}` is of type {type(given).__name__}",
+                    hint=f"for example: {word}={such}",
+                )
         names = headers_of(made)
         for clock in marks:
+            if self.catalog.named(clock) in {**self.catalog.sources, **self.program.views}:
+                raise StreamError(
+                    f"the clock `{clock}` has the name of a source or a view",
+                    hint="give the clock another name; marks of a source need no interval",
+                )
             if clock not in names:
                 raise StreamError(
                     f"the clock `{clock}` is no header of `{text(made)}`",
@@ -131,7 +211,8 @@ class Streams(Flowing):
             intervals = {h: json.loads(json.dumps(v)) for h, v in marks.items()}
         except TypeError as e:
             raise StreamError(
-                f"an interval of `{name}` is {marks!r}", hint="write it as text: '1 hour'"
+                f"an interval of its clocks is no text and no number: {dict(marks)!r}",
+                hint="write it as text: '1 hour'",
             ) from e
         return StreamDef(
             name,
@@ -153,10 +234,25 @@ class Streams(Flowing):
         marks: Mapping[str, Any],
     ) -> dict[str, str]:
         """The order column of each header, which all have one type."""
+        if not isinstance(order, str | Mapping):
+            raise StreamError(
+                f"`order` is of type {type(order).__name__}",
+                hint="name a column, one for each header, {'gps': 'ts'}, or 'arrival'",
+            )
+        unknown = (
+            [h for h in order if h not in (*inputs, *marks)]
+            if order and not isinstance(order, str)
+            else []
+        )
+        if unknown:
+            raise StreamError(
+                f"`order` has `{unknown[0]}`, which is no header of it",
+                hint=f"headers: {', '.join((*inputs, *marks))}",
+            )
         if order == ARRIVAL:
             if marks:
                 raise StreamError(
-                    f"`{name}` takes rows as they come, and has the clock `{next(iter(marks))}`",
+                    f"it takes rows as they come, and has the clock `{next(iter(marks))}`",
                     hint="a clock needs an order column: order='ts'",
                 )
             return {}
@@ -180,7 +276,7 @@ class Streams(Flowing):
         if len(set(types.values())) > 1:
             told = ", ".join(f"`{out[h]}` of `{h}` is {t}" for h, t in types.items())
             raise StreamError(
-                f"the order columns of `{name}` have different types: {told}",
+                f"its order columns have different types: {told}",
                 hint="give them one type, in a view if need be",
             )
         first = next(iter(out.values()), "")
@@ -274,13 +370,16 @@ class Streams(Flowing):
         made = self._folds[stream.name] = self._bound_fold(stream, steps)
         return made
 
+    def fold_to_look_at(self, stream: StreamDef) -> Fold:
+        """What a stream is, to be looked at and not to be run: with stand-ins for functions that are not known here."""
+        known = self.fold_of(stream)
+        return known or self._bound_fold(stream, restored(stream.data, unknown))
+
     # --- defining and dropping ----------------------------------------------------------------------------------------
 
     def _define_stream(self, made: StreamDef, fold: Fold) -> None:
         """Adds a stream with its outputs; rows that are there wait."""
         name = made.name
-        if not name.isidentifier():
-            raise StreamError(f"`{name}` is no name", hint="use letters, digits and _")
         taken = {
             n.lower()
             for n in (
@@ -401,9 +500,7 @@ class Streams(Flowing):
                 m.name for o in made.relations.values() for m in self.catalog.sources[o].all_maps
             }
             for m in commit.base.maps:
-                letter, _, rest = m.partition(":")
-                own = letter in ("p", "s", "b", "t") and rest.partition(".")[0] == name
-                if own or (m in outputs and m not in program.maps):
+                if is_of_stream(m, [name]) or (m in outputs and m not in program.maps):
                     commit.drop(m)
         self._folds.pop(name, None)
 
@@ -425,27 +522,41 @@ def _check_same(known: StreamDef, made: StreamDef) -> None:
     """Raises where a stream is defined otherwise than it was."""
     if known == made:
         return
-    said = {
-        "schema": "its schema",
-        "order": "its order",
-        "marks": "its clocks",
-        "ties": "what becomes of ties",
-        "closes": "what closes its outputs",
-        "outputs": "its outputs",
-        "optimise": "whether its steps are moved",
-        "inputs": "its headers",
-    }
-    for field, what in said.items():
+    for field in ("schema", "order", "marks", "ties", "closes", "outputs", "optimise", "inputs"):
         if getattr(known, field) != getattr(made, field):
             raise StreamChanged(
-                f"the stream `{known.name}` was defined otherwise: {what} was {getattr(known, field)!r}, and is {getattr(made, field)!r}",
+                f"the stream `{known.name}` was defined otherwise, with {field}={getattr(known, field)!r} and not {getattr(made, field)!r}",
                 hint="drop it and define it again, or take another name",
             )
     before, now = dict(functions_in(known.data)), dict(functions_in(made.data))
     changed = [n for n in now if n in before and before[n] != now[n]]
+    if changed:
+        raise StreamChanged(
+            f"the function `{changed[0]}` is not the one that the stream `{known.name}` was defined with",
+            hint="changed='keep' goes on with it from the states that are kept; or drop the stream and define it again, and all is told anew",
+        )
     raise StreamChanged(
-        f"the function `{changed[0]}` is not the one that the stream `{known.name}` was defined with"
-        if changed
-        else f"the stream `{known.name}` was defined with other steps",
-        hint="what it told would be told otherwise: define it as it was, or drop it and define it again",
+        f"the stream `{known.name}` was defined with other steps",
+        hint="define it as it was, or drop it and define it again; what it told would be told otherwise",
     )
+
+
+def _functions_changed(known: StreamDef, made: StreamDef) -> bool:
+    """Whether two definitions differ in nothing but what their functions do."""
+    return (
+        known != made
+        and replace(known, steps="") == replace(made, steps="")
+        and without_marks(known.data) == without_marks(made.data)
+    )
+
+
+@contextmanager
+def _of_stream(name: str) -> Iterator[None]:
+    """An error of a definition says of which stream."""
+    try:
+        yield
+    except HeadwaterError as e:
+        if f"`{name}`" not in e.what:
+            e.what = f"the stream `{name}`: {e.what}"
+            e.args = (e.what,)
+        raise

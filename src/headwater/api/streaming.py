@@ -132,7 +132,8 @@ class Streaming(Punctuating):
             commit.set(waits, True)
             return None
         before = {h: self._closed_at(h, self.over) for h in stream.inputs}
-        if waits in commit.base.facts:
+        waited = waits in commit.base.facts
+        if waited:
             commit.set(waits, None)
         elif not came and closed == before:
             return None
@@ -140,7 +141,8 @@ class Streaming(Punctuating):
             most = self.policy.most_here
             spread = Spread(self.session, self.path, fold.layout, working, most)
             lasting = self._lasting(stream)
-            return fold.run(working, came, closed, lasting, commit.version, spread)
+            known = None if waited else before
+            return fold.run(working, came, closed, lasting, commit.version, spread, known)
         except HeadwaterError as e:
             e.what = f"the stream `{stream.name}`: {e.what}"
             e.args = (e.what,)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -23,7 +24,11 @@ if TYPE_CHECKING:
 
 
 class StreamHandle:
-    """A stream: what it has told, what waits, and its state."""
+    """A stream of a database, `db["taxis"]`: what it has told, what waits and for what, and what its steps have kept.
+
+    All of it can be read at earlier versions that are kept. What it tells is also a relation under each output's name,
+    which views read, and `db.table` and `db["rates"]` show.
+    """
 
     def __init__(self, database: Any, name: str):
         self.database: Streams = database
@@ -45,6 +50,9 @@ class StreamHandle:
         return list(self.definition.outputs)
 
     def _fold(self) -> Fold:
+        return self.database.fold_to_look_at(self.definition)
+
+    def _bound(self) -> Fold:
         found = self.database.fold_of(self.definition)
         if found is None:
             raise StreamMissing(
@@ -56,7 +64,11 @@ class StreamHandle:
     def output_table(
         self, header: str | None = None, since: int = 0, until: int | None = None
     ) -> pa.Table:
-        """What was told of an output after a version, in order, with `_place` and `_version`, read in this process."""
+        """What was told of an output after version `since`, up to `until`, as an Arrow table; no Spark is asked.
+
+        Rows are in the order of the stream: by `_version`, in which each was told, and `_place`, which is where it stands
+        among all outputs of that version. A stream with one output needs no name.
+        """
         fold = self._fold()
         if header is None:
             if len(fold.outputs) != 1:
@@ -82,13 +94,13 @@ class StreamHandle:
         return self.database._frame(self.output_table(header, since, until))
 
     def value(self, version: int | None = None) -> Stream:
-        """All that it has told, as a stream of its output's schema."""
+        """All that it has told, as a value of its output's schema: equal if two differ only in orders that do not matter."""
         fold = self._fold()
         tables = {h: self.output_table(h, 0, version) for h in fold.outputs}
         return parsed(fold.transformer.output, fold.outputs, events_of(tables, fold.outputs))
 
     def pending_table(self, header: str, version: int | None = None) -> pa.Table:
-        """The rows of a header that wait, with `_w`, read in this process."""
+        """The rows of a header that wait, with `_w`, as an Arrow table; no Spark is asked."""
         fold = self._fold()
         if header not in fold.inputs:
             raise QueryError(
@@ -100,12 +112,18 @@ class StreamHandle:
         return all_waiting(at, row_type(fold.headers[header]))
 
     def pending(self, version: int | None = None) -> list[Waiting]:
-        """What waits: of each header the rows, the first of them, and the headers that are not closed far enough for it."""
+        """What waits: of each header how many rows, the first of them, and the headers that are not closed far enough for it.
+
+        `print(*db["taxis"].pending(), sep="\\n")` says for example: 2 rows of `gps` wait, the first at 11:30: `gps` is
+        closed up to 11:00.
+        """
         fold, db = self._fold(), self.database
         over = db.over if version is None else db._over_at(*db._at(version))
         closed = {h: db._closed_at(h, over) for h in fold.inputs}
         found = {h: self.pending_table(h, version) for h in fold.inputs}
-        return waits_for(fold, found, closed)
+        waits = waits_for(fold, found, closed)
+        unbound = db.fold_of(self.definition) is None
+        return [replace(w, unbound=True) for w in waits] if unbound else waits
 
     def state(self, *key: Any, version: int | None = None) -> Any:
         """What its steps have kept for a key, or, without one, what they keep below no key; None if nothing.
@@ -117,8 +135,12 @@ class StreamHandle:
         return kept_for(fold, key, lambda spec: snapshot.arrangement(spec.name))
 
     def verify(self) -> None:
-        """Runs the reference over all rows, and compares what it tells with what was told; `StateError` where they differ."""
-        verify_stream(self.database, self.definition, self._fold())
+        """Runs the reference over the rows that were taken, and compares what it tells with what was told.
+
+        `StateError` says where they first differ: a function that keeps something outside of its state, or asks the time,
+        tells something else for the same rows. All rows of its sources must be kept (`retain=True`).
+        """
+        verify_stream(self.database, self.definition, self._bound())
 
     def explain(self) -> Any:
         """Its schema, what runs where, what is kept, and which steps were moved."""

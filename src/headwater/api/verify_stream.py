@@ -60,7 +60,7 @@ def verify_stream(db: Streams, made: StreamDef, fold: Fold) -> None:
     if found is not None:
         raise StateError(
             f"what the stream `{made.name}` has told (left) is not what its rows tell (right): {found}",
-            hint="are its functions the same for the same rows? If so, this is an error in Headwater",
+            hint="does a function keep something outside of its state, or ask the time or for chance? If not, this is an error in Headwater",
         )
 
 

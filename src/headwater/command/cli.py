@@ -34,6 +34,8 @@ from headwater.command import app, demo
 from headwater.engine.spark.session import quiet_session
 from headwater.engine.view_rows import repeated
 from headwater.errors import HeadwaterError, QueryError, StateError
+from headwater.folds.keeping import KINDS as KINDS_OF_STREAMS
+from headwater.folds.keeping import is_of_stream
 from headwater.plan.analysis import maps_of, read_from
 from headwater.show.terminal import Paint, changes_shown, grid, in_order, rows_shown, size
 from headwater.state import directory, lease
@@ -185,8 +187,8 @@ def _changes(options: argparse.Namespace, paint: Paint) -> None:
 
 def _key(db: Database, name: str) -> list[str]:
     """The columns that name a view's groups, so that old and new rows of a group stand together."""
-    view = db.program.views[db.catalog.named(name)]
-    if view.stratum is None:
+    view = db.program.views.get(db.catalog.named(name))
+    if view is None or view.stratum is None:  # what a stage or a stream gives has no groups
         return []
     stratum = db.program.strata[view.stratum]
     return [n for n, c in stratum.row if c.reads and {*c.reads} <= {*stratum.group.columns}]
@@ -278,6 +280,8 @@ def _status(options: argparse.Namespace, paint: Paint) -> None:
         _ends_status(db, paint)
     if db.graph.stages or db.graph.flows or db.directories():
         _graph_status(db, paint)
+    if db.streams:
+        _streams_status(db, paint)
 
     used: dict[str, list[str]] = {}
     for view in db.program.views.values():
@@ -295,7 +299,7 @@ def _status(options: argparse.Namespace, paint: Paint) -> None:
                 f"{rows:,}",
                 size(total),
                 by,
-                known.note or "looked up by deltas" if known else _beside(name),
+                known.note or "looked up by deltas" if known else _beside(name, db.streams),
             )
         )
     heads = ("map", "runs", "rows", "bytes", "used by", "what it is")
@@ -317,9 +321,11 @@ MOST_SHOWN = 3
 """How many punctuations of a source are shown."""
 
 
-def _beside(name: str) -> str:
+def _beside(name: str, streams: Sequence[str]) -> str:
     """What a map is that no program names."""
     kind, _, of = name.partition(":")
+    if is_of_stream(name, streams):
+        return KINDS_OF_STREAMS[kind]
     match kind:
         case "ledger":
             return f"the final rows of {of}"
@@ -367,6 +373,25 @@ def _graph_status(db: Database, paint: Paint) -> None:
         flows.append((name, f.writer or "-", by, queues or "-", kept, rows))
     columns = ("flow", "written by", "read by", "waiting", "kept", "rows")
     _section("flows", columns, flows, (*[False] * 5, True), paint)
+
+
+def _streams_status(db: Database, paint: Paint) -> None:
+    """Streams with what they read and tell, how many rows wait, and for what."""
+    rows = []
+    for name, made in db.stream_defs.items():
+        waits = db[name].pending()
+        behind = sorted({h for w in waits for h in w.waits_for})
+        rows.append(
+            (
+                name,
+                made.schema,
+                ", ".join(made.relations.values()) or "-",
+                f"{sum(w.rows for w in waits):,}",
+                ", ".join(behind) or "-",
+            )
+        )
+    heads = ("stream", "schema", "tells", "waiting", "for")
+    _section("streams", heads, rows, (False, False, False, True, False), paint)
 
 
 def _on_disk(db: Database) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import repeat
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -130,8 +131,8 @@ def row_type(header: Header) -> RecordType:
 
 def table_of(header: Header, rows: Sequence[tuple[Any, ...]], zone: str) -> pa.Table:
     """Tuples of a header as a table."""
-    cells = list(zip(*rows, strict=True)) if rows else [()] * len(header.columns)
-    given = dict(zip(header.columns, cells, strict=True))
+    # Turning rows into columns at once is slower by far.
+    given = {c: list(map(itemgetter(i), rows)) for i, c in enumerate(header.columns)}
     made = converted(header.name, row_type(header), given, zone, False)
     schema = schema_of(row_type(header))
     return made.cast(pa.schema([f for f in schema if f.name != WEIGHT]))

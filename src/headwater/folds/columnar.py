@@ -19,7 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.folds.batch import Batch, Rows, Told, joined, table_of
-from headwater.folds.kernel import GOES_ON, Chain, Instances, Node, Ran, node_of
+from headwater.folds.instances import GOES_ON, Instances, Node, Ran
+from headwater.folds.kernel import Chain, node_of
 from headwater.folds.sql import Scalar, Sql
 from headwater.folds.states import held, with_held
 from headwater.state.keys import Bools, Ints

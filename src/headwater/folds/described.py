@@ -14,6 +14,7 @@ from typing import Any
 from headwater.calculus.notation.parse import parse_type
 from headwater.calculus.types import Base
 from headwater.dataflow.marks import mark
+from headwater.errors import StreamMissing
 from headwater.streams import queries, regex, schema, steps, words
 
 _WORDS = words
@@ -55,20 +56,45 @@ def described(value: Any) -> Any:
     raise TypeError(f"{value!r} is no part of a step")
 
 
-def restored(data: Any) -> Any:
-    """A step from its data; LookupError where it has a function of Python."""
+def unknown(name: str) -> Callable[..., Any]:
+    """What stands for a function that is not there, so that its step can be looked at."""
+
+    def missing(*_: Any) -> Any:
+        raise StreamMissing(
+            f"the function `{name}` is not known in this process",
+            hint="define its stream again with db.stream, by the same name",
+        )
+
+    missing.__qualname__ = name
+    return missing
+
+
+def _refused(name: str) -> Callable[..., Any]:
+    raise LookupError(name)
+
+
+def restored(data: Any, function: Callable[[str], Any] = _refused) -> Any:
+    """A step from its data; `function` gives what stands for one of Python, else that is a LookupError."""
     if isinstance(data, list) or not isinstance(data, dict):
         return data
     if "type" in data and len(data) == 1:
         return parse_type(data["type"])
     if "t" in data and len(data) == 1:
-        return tuple(restored(v) for v in data["t"])
+        return tuple(restored(v, function) for v in data["t"])
     if "d" in data and len(data) == 1:
-        return {restored(k): restored(v) for k, v in data["d"]}
+        return {restored(k, function): restored(v, function) for k, v in data["d"]}
     if "function" in data:
-        raise LookupError(data["function"])
+        return function(data["function"])
     cls: Callable[..., Any] = _classes()[data["is"]]
-    return cls(**{n: restored(v) for n, v in data.items() if n != "is"})
+    return cls(**{n: restored(v, function) for n, v in data.items() if n != "is"})
+
+
+def without_marks(data: Any) -> Any:
+    """The data of a step, whatever its functions do."""
+    if isinstance(data, dict):
+        skip = {"mark"} if "function" in data else set()
+        return {k: without_marks(v) for k, v in data.items() if k not in skip}
+    return [without_marks(v) for v in data] if isinstance(data, list) else data
 
 
 def functions_in(data: Any) -> Iterator[tuple[str, str]]:

@@ -19,17 +19,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.calculus.patterns import ANYTHING, Punctuations
+from headwater.calculus.patterns import ANYTHING, Constant, Punctuations
 from headwater.calculus.types import Base
 from headwater.engine.change import schema_of
 from headwater.engine.here.answers import consolidated
+from headwater.engine.membership import matching
 from headwater.engine.view_rows import repeated
 from headwater.engine.working import Working
 from headwater.errors import StreamError, Ties
 from headwater.folds import keeping
 from headwater.folds.batch import Rows, Told, row_type
 from headwater.folds.clock import Clock
-from headwater.folds.kernel import GOES_ON, Instances, Node
+from headwater.folds.ended import without_ended
+from headwater.folds.instances import GOES_ON, Instances, Node, uncollected
 from headwater.folds.pending import add, all_waiting, pending_spec, waiting
 from headwater.folds.ready import Ordered, codes_of, ready
 from headwater.folds.scale import MOST, Numbers, Scale
@@ -46,7 +48,7 @@ class Beside:
     """What a stream knows beside the state of its steps: numbers of its order."""
 
     first: Any = None
-    """The first row."""
+    """The first row, of a stream with clocks; None as long as one may come in a frame before."""
     last: Any = None
     """The last row that was processed."""
     struck: Mapping[str, Any] = field(default_factory=dict)
@@ -135,13 +137,17 @@ class Fold:
         lasting: frozenset[str],
         version: int,
         spread: Any = None,
+        before: Mapping[str, Punctuations] | None = None,
     ) -> Gave | None:
         """Takes rows in and runs what is ready; None if nothing is.
 
-        `lasting` are headers whose rows are never deleted; `spread` runs keys with many rows elsewhere.
+        `lasting` are headers whose rows are never deleted; `spread` runs keys with many rows elsewhere; `before` is
+        what was closed at the last run, None where the stream was not bound since: then rows may wait that nobody saw.
         """
         state, data = keeping.load(self.layout, self.node, working)
         beside = Beside() if data is None else Beside(*data)
+        if before is None:
+            beside = replace(beside, low=None)
         if beside.ended and not any(t.num_rows for t in came.values()):
             return None
         over = all(_all_over(closed.get(h)) for h in self.inputs)
@@ -153,17 +159,26 @@ class Fold:
             taken, struck, after = self._taken(working, came, closed, lasting, beside, over)
         something = [*(t.num_rows for t in taken.values()), *map(len, struck.values())]
         if not any(something) and not over:
-            if after != beside or (data is None and any(t.num_rows for t in came.values())):
+            state, ended = without_ended(self.node, state, closed, before or {})
+            if (
+                ended
+                or after != beside
+                or (data is None and any(t.num_rows for t in came.values()))
+            ):
                 keeping.save(self.layout, self.node, state, after.data, working)
-            return None
+            if self._bound is None:
+                return None
+            return Gave({}, {}, 0, self._bound, False)  # nothing is told, and more is closed
         batch, count = self.batch(taken, struck)
         end = count if over else GOES_ON
         told = Told()
         at = Instances([None], [state], np.array([end], np.int64))
         for node in self.layout.spreading:
             node.spread = spread
-        ran = self.node.run(batch, at, told)
-        keeping.save(self.layout, self.node, ran.states[0], after.data, working)
+        with uncollected():
+            ran = self.node.run(batch, at, told)
+        state, _ = without_ended(self.node, ran.states[0], closed, before or {})
+        keeping.save(self.layout, self.node, state, after.data, working)
         gave = self._gave(told, sum(t.num_rows for t in taken.values()), after, over)
         for h, table in gave.tables.items():
             header = self.outputs[h]
@@ -199,21 +214,26 @@ class Fold:
         rows: dict[str, pa.Table] = {}
         alone: set[str] = set()
         """Headers of which rows came, none was deleted, and none waits that could be ready."""
+        upto = {h: MOST if h in lasting and self._is_free(h) else reach for h in self.inputs}
         for h in self.inputs:
             new = came.get(h)
             self._check_order(h, new)
-            there = [self._waited(working, h, beside.low, reach)] if reach is not None else []
-            if new is not None and new.num_rows and reach is not None:
+            there = [self._waited(working, h, beside.low, upto[h])] if upto[h] is not None else []
+            if new is not None and new.num_rows and upto[h] is not None:
                 numbers = self.scale.numbers(column(new, self.order[h]))
-                there.append(new.filter(pa.array(numbers <= reach)))
+                there.append(new.filter(pa.array(numbers <= upto[h])))
             rows[h] = _present(there, self.headers[h])
             if len(there) == 2 and not there[0].num_rows and there[1].num_rows == rows[h].num_rows:
                 if not pc.any(pc.less(column(new, WEIGHT), 0)).as_py():
                     alone.add(h)
-        strikes = self._strikes(rows, closed, beside, over)
+        common = self._common(closed, self.inputs)
+        first = self._first(rows, closed, lasting, beside, common)
+        strikes = self._strikes(rows, closed, first, beside, over)
         for h, numbers in strikes.items():
             rows[h] = pa.table({self.order[h]: self.scale.values(numbers)})
-        masks = ready(self.ordered, rows, closed, lasting, self.scale)
+        unsettled = self.clocks and first is None
+        held = frozenset(h for h in self.inputs if unsettled and self._struck(h))
+        masks = ready(self.ordered, rows, closed, lasting, self.scale, held)
         taken: dict[str, pa.Table] = {}
         left: list[Any] = []
         for h in self.inputs:
@@ -222,32 +242,41 @@ class Fold:
             if h in alone:  # what came is cut in two, with nothing to add up
                 new = came[h]
                 numbers = self.scale.numbers(column(new, self.order[h]))
-                waits = numbers > reach
+                waits = numbers > upto[h]
                 waits[~waits] = ~mask
                 add(working, self.pending(h), new.filter(pa.array(waits)))
             else:
                 self._let_wait(working, h, came.get(h), taken[h])
             left += self._least({h: rows[h].filter(pa.array(~mask))})
-            left += self._beyond(came.get(h), h, reach)
+            left += self._beyond(came.get(h), h, upto[h])
         struck = {h: numbers[masks[h]] for h, numbers in strikes.items()}
         done = {**beside.struck, **{h: n[-1].item() for h, n in struck.items() if len(n)}}
         last = max(self._known(beside.last, self._greatest(taken)), default=None)
         low = self._low(beside, left, reach)
-        reaches = self._reaches(closed)
-        common = min(reaches.values()) if len(reaches) == len(self.inputs) else None
-        if self.clocks:
-            self._bound = min(done.values()) if len(done) == len(self.clocks) else None
-        else:
-            self._bound = None if common is None else min(common, low)
-        # A row that waits may still be deleted, so that the first row is the first of those that were taken.
-        first = min(self._known(beside.first, self._least(taken)), default=None)
+        self._bound = self._told_up_to(done, common, low)
         return taken, struck, Beside(first, last, done, low, over)
 
     def _low(self, beside: Beside, left: Sequence[Any], reach: Any) -> Any:
         """Before which no row waits: the first that was seen and was not ready, or what was not looked at."""
         if reach is None:  # nothing was looked at but what came
-            return min(self._known(beside.low, left), default=None)
-        return min([*left, reach])  # behind `reach` rows may wait that came before
+            return None if beside.low is None else min([beside.low, *left])
+        return min([*left, reach])
+
+    def _told_up_to(self, struck: Mapping[str, Any], common: Any, low: Any) -> Any:
+        """Before which nothing is told any more: the last strikes; and of headers that no clock cuts, what is taken."""
+        bounds = [struck.get(h) for h in self.clocks]
+        if not all(self._struck(h, of_all=True) for h in self.inputs):
+            bounds += [common, low]
+        return None if None in bounds else min(bounds, default=None)
+
+    def _is_free(self, header: str) -> bool:
+        """Whether rows of a header wait for none but clocks."""
+        return all(depends(self.schema, header, h) is None for h in self.inputs)
+
+    def _struck(self, header: str, of_all: bool = False) -> bool:
+        """Whether some clock, or each one, cuts the rows of a header into frames."""
+        cut = [depends(self.schema, header, clock) is not None for clock in self.clocks]
+        return all(cut) and bool(cut) if of_all else any(cut)
 
     def _known(self, one: Any, more: Sequence[Any]) -> list[Any]:
         return [*([] if one is None else [one]), *more]
@@ -258,6 +287,8 @@ class Fold:
         for h in self.inputs:
             found = []
             for p in closed.get(h, Punctuations.NONE):
+                if any(q == Constant(None) for _, q in p.columns):
+                    continue  # of a source there are no such rows; of a view they wait for the others
                 at = p.at(self.order[h])
                 bound = (MOST, True) if at == ANYTHING else self.scale.bound(at)
                 if bound is not None:
@@ -265,6 +296,36 @@ class Fold:
             if found:
                 out[h] = max(found)
         return out
+
+    def _common(self, closed: Mapping[str, Punctuations], headers: Sequence[str]) -> Any:
+        """Up to where headers are closed, for all keys; None if some are not."""
+        by_order = {}
+        for h in headers:
+            whole = [p for p in closed.get(h, Punctuations.NONE) if set(p.shape) <= {self.order[h]}]
+            by_order[h] = Punctuations(whole)
+        found = self._reaches(by_order)
+        return min(found.values()) if found and len(found) == len(headers) else None
+
+    def _first(
+        self,
+        rows: Mapping[str, pa.Table],
+        closed: Mapping[str, Punctuations],
+        lasting: frozenset[str],
+        beside: Beside,
+        common: Any,
+    ) -> Any:
+        """The first row that stays, behind which clocks strike, once nothing can come in a frame before its own."""
+        if beside.first is not None or not self.clocks or common is None:
+            return beside.first
+        stay = {
+            h: rows[h] if h in lasting else rows[h].filter(pa.array(matching(closed[h], rows[h])))
+            for h in self.inputs
+        }
+        first = min(self._least(stay), default=None)
+        if first is None or common > first:
+            return first
+        earlier = any(clock.next(common) <= first for clock in self.clocks.values())
+        return None if earlier else first
 
     def _check_order(self, header: str, new: pa.Table | None) -> None:
         if new is not None and new.num_rows and column(new, self.order[header]).null_count:
@@ -322,26 +383,32 @@ class Fold:
         self,
         rows: Mapping[str, pa.Table],
         closed: Mapping[str, Punctuations],
+        first: Any,
         beside: Beside,
         over: bool,
     ) -> dict[str, Numbers]:
-        """The times at which clocks may strike: behind the first row, as far as all headers are closed or rows are there.
+        """The times at which clocks may strike: behind the first row, as far as what they cut is closed or rows are there.
 
-        Rows behind a strike that is not ready wait for it, so that strikes up to the last row are among them.
+        Rows behind a strike that is not ready wait for it, so that strikes up to the last row are among them. When
+        everything is over, the last frame is that of the last row.
         """
-        first = min(self._known(beside.first, self._least(rows)), default=None)
         if first is None:
             return {h: np.zeros(0, np.int64) for h in self.clocks}
-        reaches = self._reaches(closed)
-        all_closed = min(reaches.values()) if len(reaches) == len(self.inputs) else None
-        last = max(self._known(beside.last, self._greatest(rows)), default=first)
         out: dict[str, Numbers] = {}
         for h, clock in self.clocks.items():
-            if over or (all_closed is not None and all_closed >= MOST):
-                upto = clock.next(last)  # behind the last row only its frame is told
+            after = beside.struck.get(h, first)
+            if over:
+                upto = clock.next(
+                    max(self._known(beside.last, self._greatest(rows)), default=first)
+                )
             else:
-                upto = max(self._known(all_closed, [last]))
-            out[h] = clock.strikes(beside.struck.get(h, first), upto)
+                cut = [g for g in self.inputs if depends(self.schema, h, g) is not None]
+                common = self._common(closed, cut)
+                if common is None or common >= MOST:
+                    common = self._common(closed, self.inputs)
+                last = self._greatest({g: rows[g] for g in cut})
+                upto = max(self._known(common, last), default=after)
+            out[h] = clock.strikes(after, upto)
         return out
 
     # --- order ------------------------------------------------------------------------------------------------

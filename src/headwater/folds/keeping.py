@@ -6,26 +6,29 @@
     b:stream.n.header   the rows of a bag that is below no key, until its frame ends
     t:stream.header     what was told, by version and place
 
-States are texts (`codec.py`), found by typed keys, and replaced whole. `load` puts them into the shape that the kernel runs
+States are texts (`codec.py`), or typed columns where they are those of one fold, found by typed keys, and replaced whole. `load` puts them into the shape that the kernel runs
 on, where keys and bags are read when they are needed; `save` writes what changed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from headwater.calculus.types import BIGINT, RecordType
+from headwater.calculus.types import BIGINT, INTEGRAL, Base, RecordType
 from headwater.dataflow.rows import rows_of, values_of
 from headwater.engine.change import schema_of
 from headwater.engine.working import Working
+from headwater.errors import StreamError
 from headwater.folds.batch import Key, row_type, table_of
 from headwater.folds.codec import as_text, of_texts
 from headwater.folds.columnar import Columnar
-from headwater.folds.kernel import Chain, Keys, Leaf, Marks, Node, Sides
+from headwater.folds.instances import Node
+from headwater.folds.kernel import Chain, Keys, Leaf, Marks, Sides
 from headwater.folds.states import KeptBag
 from headwater.interop.arrow_types import arrow_type
 from headwater.io.values import converted
@@ -43,6 +46,21 @@ KEPT = "kept"
 VERSION, PLACE = "_version", "_place"
 
 
+KINDS = {
+    "p": "rows that wait",
+    "s": "the state of a stream",
+    "b": "rows of a frame that is open",
+    "t": "what a stream has told",
+}
+"""What the maps of a stream are, by how their names begin."""
+
+
+def is_of_stream(name: str, streams: Collection[str]) -> bool:
+    """Whether a map is one of these streams'."""
+    kind, _, rest = name.partition(":")
+    return kind in KINDS and rest.partition(".")[0] in streams
+
+
 class Layout:
     """The maps of a stream's states, found by walking its node once."""
 
@@ -51,6 +69,7 @@ class Layout:
         self.root = MapSpec(f"s:{stream}.", (), (*_COUNT, (TEXT, pa.large_string())), (), "latest")
         self.keys: dict[int, MapSpec] = {}
         self.key_types: dict[int, RecordType] = {}
+        self.forms: dict[int, Form] = {}
         self.bags: dict[int, dict[str, tuple[MapSpec, Header]]] = {}
         self._places: dict[int, int] = {}
         self.spreading: list[Keys] = []
@@ -69,7 +88,7 @@ class Layout:
                 self._walk(first)
                 self._walk(second)
             case Keys(t=t) if node.headers:  # without a header below there is never a key
-                self._add_keys(node, t.keys, next(iter(t.headers_in[h] for h in node.headers)))
+                self._add_keys(node, t.keys, t.headers_in[node.headers[0]])
                 self.spreading.append(node)
             case Columnar(keyed=keyed) if keyed is not None:
                 self._add_keys(node, *keyed)
@@ -86,9 +105,15 @@ class Layout:
         n, types = self._numbered(node), dict(header.fields)
         key = tuple((f"g{i}", arrow_type(types[k])) for i, k in enumerate(keys))
         self.key_types[n] = RecordType(tuple((k, types[k]) for k in keys))
-        ring = (*_COUNT, (TEXT, pa.large_string()))
+        typed = Typed.of(node) if isinstance(node, Keys) else None
+        self.forms[n] = typed or Texts()
+        ring = (*_COUNT, *self.forms[n].ring)
         by = tuple(k for k, _ in key)
         self.keys[n] = MapSpec(f"s:{self.stream}.{n}", key, ring, by, "latest")
+
+    def kept(self, n: int, at: Callable[[], Arrangement]) -> KeptKeys:
+        """The states of keys in their map."""
+        return KeptKeys(self.keys[n], self.key_types[n], self.forms[n], at, self.zone)
 
     def _numbered(self, node: Node) -> int:
         return self._places.setdefault(id(node), len(self._places))
@@ -104,6 +129,64 @@ class Layout:
         return [self.root, *self.keys.values(), *bags]
 
 
+class Texts:
+    """States as texts, in one column."""
+
+    ring: tuple[tuple[str, pa.DataType], ...] = ((TEXT, pa.large_string()),)
+
+    def columns(self, states: Sequence[Any]) -> dict[str, pa.Array]:
+        """States as columns; None where a key is gone."""
+        texts = [None if s is None else as_text(s) for s in states]
+        return {TEXT: pa.array(texts, pa.large_string())}
+
+    def states(self, table: pa.Table) -> list[Any]:
+        """States from columns."""
+        return of_texts(values_of(column(table, TEXT)))
+
+
+class Typed:
+    """The states of a fold in columns of their own types: of types whose values are the same inside and outside."""
+
+    def __init__(self, fields: Sequence[tuple[str, Base]]):
+        self.fields = tuple(fields)
+        self.ring = tuple((f"v{i}", arrow_type(t)) for i, (_, t) in enumerate(self.fields))
+
+    @staticmethod
+    def of(node: Keys) -> Typed | None:
+        """For keys below which is one fold over rows, whose state has such columns."""
+        sub = node.sub
+        if not isinstance(sub, Marks) or sub.sub is not None:
+            return None
+        fields = getattr(sub.t.update, "state", None)
+        plain = (*INTEGRAL, "double", "boolean", "string", "date")
+        if not fields or any(t.name not in plain for _, t in fields):
+            return None
+        return Typed(fields)
+
+    def columns(self, states: Sequence[Any]) -> dict[str, pa.Array]:
+        """States as columns; None where a key is gone."""
+        gone = (None,) * len(self.fields)
+        rows = [gone if s is None else s[0] for s in states]
+        out = {}
+        for i, ((n, t), (name, _)) in enumerate(zip(self.ring, self.fields, strict=True)):
+            try:
+                out[n] = pa.array(list(map(itemgetter(i), rows)), t)
+            except (pa.ArrowException, OverflowError, TypeError, ValueError) as e:
+                raise StreamError(
+                    f"a state has a value in `{name}` that is no {t}: {e}",
+                    hint="declare the column of the state with a type that has room for it",
+                ) from e
+        return out
+
+    def states(self, table: pa.Table) -> list[Any]:
+        """States from columns."""
+        cells = [values_of(column(table, n)) for n, _ in self.ring]
+        return [(y, None) for y in zip(*cells, strict=True)]
+
+
+Form = Texts | Typed
+
+
 class KeptKeys:
     """The states of keys in a map, and those that changed since."""
 
@@ -111,13 +194,14 @@ class KeptKeys:
         self,
         spec: MapSpec,
         row: RecordType,
+        form: Form,
         at: Callable[[], Arrangement],
         zone: str,
         low: int = LEAST,
         high: int = MOST,
     ):
         """`at` gives the map; of all keys, those with hashes from `low` to `high` are meant."""
-        self.spec, self.row, self.at, self.zone = spec, row, at, zone
+        self.spec, self.row, self.form, self.at, self.zone = spec, row, form, at, zone
         self.low, self.high = low, high
         self.writes: dict[Key, Any] = {}
 
@@ -128,7 +212,7 @@ class KeptKeys:
         if asked:
             table = keyed(self.spec, self.row, asked, self.zone)
             there = self.at().lookup(table)
-            states = of_texts(values_of(column(there, TEXT)))
+            states = self.form.states(there)
             found = dict(zip(np.asarray(column(there, "_i")).tolist(), states, strict=True))
         numbers = {k: i for i, k in enumerate(asked)}
         return [self.writes[k] if k in self.writes else found.get(numbers[k]) for k in keys]
@@ -138,7 +222,7 @@ class KeptKeys:
         out: dict[Key, Any] = {}
         for table in self.at().scan(self.low, self.high):
             keys = rows_of(table, [n for n, _ in self.spec.key])
-            out |= dict(zip(keys, of_texts(values_of(column(table, TEXT))), strict=True))
+            out |= dict(zip(keys, self.form.states(table), strict=True))
         return {k: s for k, s in {**out, **self.writes}.items() if s is not None}
 
     def changed(self, states: Mapping[Key, Any]) -> KeptKeys:
@@ -149,9 +233,8 @@ class KeptKeys:
 
 def keyed(spec: MapSpec, row: RecordType, keys: Sequence[Key], zone: str) -> pa.Table:
     """Keys with their hash, to be looked up."""
-    cells = list(zip(*keys, strict=True)) if keys and row.fields else []
-    given = dict(zip((n for n, _ in row.fields), cells, strict=True))
-    made = converted("key", row, given, zone, False) if cells else None
+    given = {n: list(map(itemgetter(i), keys)) for i, (n, _) in enumerate(row.fields)}
+    made = converted("key", row, given, zone, False) if keys and row.fields else None
     arrays = [] if made is None else [column(made, n) for n, _ in row.fields]
     h = hash_keys([canonical(a) for a in arrays], len(keys))
     return pa.table([pa.array(h), *arrays], ["_h", *spec.lookup])
@@ -188,8 +271,8 @@ def _loaded(layout: Layout, node: Node, state: Any, working: Working) -> Any:
             if n is None or state != KEPT:
                 return state
             working.know(layout.keys[n])
-            spec = layout.keys[n]
-            return KeptKeys(spec, layout.key_types[n], lambda: working.now(spec.name), layout.zone)
+            name = layout.keys[n].name
+            return layout.kept(n, lambda: working.now(name))
         case Leaf():
             n = layout.number(node)
             if n is None or state != KEPT:
@@ -251,20 +334,23 @@ def _saved_keys(layout: Layout, node: Node, state: Any, working: Working) -> Any
     if isinstance(state, KeptKeys):
         writes = state.writes
     else:  # a frame has ended since: what is there is over
-        old = KeptKeys(spec, row, lambda: working.now(spec.name), layout.zone).all()
+        old = layout.kept(n, lambda: working.now(spec.name)).all()
         writes = {**dict.fromkeys(old), **(state or {})}
     if writes:
-        _put(working, spec, entries_of(spec, row, writes, layout.zone))
+        _put(working, spec, entries_of(spec, row, layout.forms[n], writes, layout.zone))
     return None if state is None else KEPT
 
 
-def entries_of(spec: MapSpec, row: RecordType, states: Mapping[Key, Any], zone: str) -> pa.Table:
+def entries_of(
+    spec: MapSpec, row: RecordType, form: Form, states: Mapping[Key, Any], zone: str
+) -> pa.Table:
     """States of keys as entries of their map; None is a key that is gone."""
     table = keyed(spec, row, list(states), zone)
-    texts = [None if s is None else as_text(s) for s in states.values()]
-    there = pa.array([int(t is not None) for t in texts], pa.int64())
+    there = pa.array([int(s is not None) for s in states.values()], pa.int64())
     table = table.append_column(COUNT, there)
-    return table.append_column(TEXT, pa.array(texts, pa.large_string()))
+    for name, values in form.columns(list(states.values())).items():
+        table = table.append_column(name, values)
+    return table
 
 
 def _saved_bag(layout: Layout, node: Node, state: Any, working: Working) -> Any:

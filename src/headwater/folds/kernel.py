@@ -16,14 +16,15 @@ The meaning is that of `streams/stepper.py`, after any prefix and at the end.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from headwater.folds.batch import Batch, Key, Rows, Told
+from headwater.folds.frames import Frames, Sorted, sorted_marks
+from headwater.folds.instances import GOES_ON, Instances, Node, Ran, together
 from headwater.folds.states import all_held, held, with_held
 from headwater.state.keys import Ints
 from headwater.streams.fitting import taken_back
@@ -40,43 +41,6 @@ from headwater.streams.transformer import (
     Relaxed,
     Transformer,
 )
-
-GOES_ON = -1
-"""The end of an instance that does not end in a run."""
-
-
-@dataclass(frozen=True)
-class Instances:
-    """The instances that a node is run over: first values, states (None at the beginning), and the places where they end."""
-
-    x: Sequence[Any]
-    state: Sequence[Any]
-    end: Ints
-
-    def __len__(self) -> int:
-        return len(self.x)
-
-    def some(self, at: Sequence[int]) -> Instances:
-        """Some of them."""
-        return Instances(
-            [self.x[i] for i in at], [self.state[i] for i in at], self.end[np.array(at, np.int64)]
-        )
-
-
-@dataclass
-class Ran:
-    """What instances have after a run: the final value of one that ends, the state of one that goes on."""
-
-    finals: list[Any]
-    states: list[Any]
-
-
-class Node(ABC):
-    """A transformer as it runs over batches."""
-
-    @abstractmethod
-    def run(self, given: Batch, at: Instances, told: Told) -> Ran:
-        """Runs all instances over their rows."""
 
 
 def node_of(t: Transformer) -> Node:
@@ -95,15 +59,6 @@ def node_of(t: Transformer) -> Node:
         case Composed():
             return Chain(node_of(t.first), node_of(t.second), t.second.headers_in)
     raise AssertionError(t)
-
-
-def together(f: Any, given: Sequence[tuple[Any, ...]]) -> Sequence[Any]:
-    """f of many arguments, at once where it can answer so."""
-    many = getattr(f, "many", None)
-    if many is not None and given:
-        found: Sequence[Any] = many(given)
-        return found
-    return [f(*arguments) for arguments in given]
 
 
 def _is_nothing(t: Transformer) -> bool:
@@ -269,7 +224,7 @@ class Marks(Node):
         own = _only(given, self.headers)
         if self.sub is None and len(own) == 1 and hasattr(self.t.update, "run"):
             return self._in_one_go(next(iter(own.values())), at, told)
-        marks = _sorted_marks(own)
+        marks = sorted_marks(own)
         t, count = self.t, len(at)
         states = [
             s if s is not None else (t.init(x), None) for s, x in zip(at.state, at.x, strict=True)
@@ -280,7 +235,7 @@ class Marks(Node):
         if self.sub is None:
             self._fold(marks, starts, ys, None, told)
             return self._ended(at, ys, [None] * count, told)
-        frames = _Frames(marks, counts, at, _only(given, self.below))
+        frames = Frames(marks, counts, at, _only(given, self.below))
         if self.at_once:
             first = t.call(None)
             x = [first] * frames.total
@@ -320,7 +275,7 @@ class Marks(Node):
         return self._ended(at, ys, [None] * len(at), told)
 
     def _sub(
-        self, asked: tuple[Batch, Instances, Ints], frames: _Frames, told: Told
+        self, asked: tuple[Batch, Instances, Ints], frames: Frames, told: Told
     ) -> tuple[list[Any], list[Any]]:
         """Runs what is below over some frames."""
         assert self.sub is not None
@@ -331,7 +286,7 @@ class Marks(Node):
         return ran.finals, ran.states
 
     def _each_alone(
-        self, frames: _Frames, marks: _Sorted, finals: Sequence[Any], ys: list[Any], told: Told
+        self, frames: Frames, marks: Sorted, finals: Sequence[Any], ys: list[Any], told: Told
     ) -> None:
         """Updates that know their own frame alone, all at once."""
         closing = np.flatnonzero(frames.number < frames.counts[frames.owner]).tolist()
@@ -344,8 +299,8 @@ class Marks(Node):
 
     def _one_by_one(
         self,
-        frames: _Frames,
-        marks: _Sorted,
+        frames: Frames,
+        marks: Sorted,
         starts: Ints,
         counts: Ints,
         ys: list[Any],
@@ -370,7 +325,7 @@ class Marks(Node):
                     rest[i], last[i] = left[j], finals[j]
         return rest, last
 
-    def _fold(self, marks: _Sorted, starts: Ints, ys: list[Any], final: Any, told: Told) -> None:
+    def _fold(self, marks: Sorted, starts: Ints, ys: list[Any], final: Any, told: Told) -> None:
         """Goes over the marks of each instance in order."""
         update, ret = self.t.update, self.t.ret
         bounds, places, events = starts.tolist(), marks.place.tolist(), marks.events
@@ -399,76 +354,6 @@ class Marks(Node):
                 ran.finals[i], more = self.t.fin(ys[i])
                 told.add(end, i, more)
         return ran
-
-
-@dataclass(frozen=True)
-class _Sorted:
-    """Marks of all instances, by instance and place."""
-
-    place: Ints
-    of: Ints
-    events: list[Event]
-
-
-def _sorted_marks(given: Batch) -> _Sorted:
-    rows = list(given.values())
-    if not rows:
-        none = np.zeros(0, np.int64)
-        return _Sorted(none, none, [])
-    place, of = np.concatenate([r.place for r in rows]), np.concatenate([r.of for r in rows])
-    events = [e for r in rows for e in r.events]
-    order = np.lexsort((place, of))
-    if (np.diff(order) == 1).all():
-        return _Sorted(place, of, events)
-    return _Sorted(place[order], of[order], [events[i] for i in order.tolist()])
-
-
-class _Frames:
-    """The frames of instances: frame f of instance i is what stands behind its first f marks."""
-
-    def __init__(self, marks: _Sorted, counts: Ints, at: Instances, below: Batch):
-        self.at, self.counts, self.below = at, counts, below
-        sizes = counts + 1
-        self.base = (
-            np.concatenate(([0], np.cumsum(sizes)[:-1])).astype(np.int64) if len(at) else counts
-        )
-        self.total = int(sizes.sum())
-        self.owner = np.repeat(np.arange(len(at), dtype=np.int64), sizes)
-        self.number = np.arange(self.total, dtype=np.int64) - self.base[self.owner]
-        self.end = np.full(self.total, GOES_ON, np.int64)
-        inside = self.number < counts[self.owner]
-        self.end[inside] = marks.place
-        self.end[~inside] = at.end[self.owner[~inside]]
-        places = [marks.place, *(r.place for r in below.values())]
-        span = max((int(p.max(initial=0)) for p in places), default=0) + 2
-        at_marks = marks.of * span + marks.place
-        before = np.concatenate(([0], np.cumsum(counts)))
-        self.frame: dict[str, Ints] = {}
-        """The frame of each row below."""
-        for h, r in below.items():
-            seen = np.searchsorted(at_marks, r.of * span + r.place, "left")
-            self.frame[h] = self.base[r.of] + (seen - before[r.of])
-
-    def all(self, x: Sequence[Any], below: Sequence[Any]) -> tuple[Batch, Instances, Ints]:
-        """All frames."""
-        states: list[Any] = [None] * self.total
-        for i, s in enumerate(below):
-            states[int(self.base[i])] = s
-        batch = {h: r.with_instances(self.frame[h]) for h, r in self.below.items()}
-        return batch, Instances(x, states, self.end), self.owner
-
-    def numbered(
-        self, f: int, mine: Sequence[int], x: Sequence[Any], below: Sequence[Any]
-    ) -> tuple[Batch, Instances, Ints]:
-        """The frames with one number of some instances."""
-        wanted = np.array([int(self.base[i]) + f for i in mine], np.int64)
-        new = np.full(self.total, -1, np.int64)
-        new[wanted] = np.arange(len(wanted))
-        batch = {}
-        for h, r in self.below.items():
-            of = new[self.frame[h]]
-            batch[h] = r.take(np.flatnonzero(of >= 0), of[of >= 0])
-        return batch, Instances(x, below, self.end[wanted]), np.array(mine, np.int64)
 
 
 # --- keys -------------------------------------------------------------------------------------------------

@@ -11,12 +11,13 @@ import pyarrow as pa
 
 from headwater.calculus.patterns import ANYTHING, Punctuation, Punctuations
 from headwater.dataflow.rows import values_of
-from headwater.errors import QueryError
+from headwater.errors import BadChange, QueryError
 from headwater.folds import keeping
 from headwater.folds.codec import of_texts
 from headwater.folds.columnar import Columnar
 from headwater.folds.fold import Beside, Fold
-from headwater.folds.kernel import Chain, Keys, Leaf, Marks, Node, Sides
+from headwater.folds.instances import Node
+from headwater.folds.kernel import Chain, Keys, Leaf, Marks, Sides
 from headwater.folds.scale import MOST
 from headwater.io.values import NOT_FITTING
 from headwater.plan.program import WEIGHT
@@ -36,11 +37,15 @@ class Waiting:
     first: Any
     waits_for: Mapping[str, Any]
     """For each header that is not closed far enough for the first row, up to where it is; None if nothing is closed."""
+    unbound: bool = False
+    """Whether the stream has functions that this process does not know, so that nothing of it runs."""
 
     def __str__(self) -> str:
-        told = f"{self.rows} rows of `{self.header}` wait, the first at {self.first}"
+        many = "1 row" if self.rows == 1 else f"{self.rows} rows"
+        told = f"{many} of `{self.header}` {'waits' if self.rows == 1 else 'wait'}, the first at {self.first}"
         if not self.waits_for:
-            return f"{told}: rows before them wait"
+            why = "until its functions are known here" if self.unbound else "rows before them wait"
+            return f"{told}: {why}"
         behind = [
             f"`{h}` is closed up to {upto}" if upto is not None else f"nothing of `{h}` is closed"
             for h, upto in self.waits_for.items()
@@ -119,10 +124,13 @@ def kept_for(fold: Fold, key: tuple[Any, ...], at: Callable[[MapSpec], Arrangeme
     for n, row in places.items():
         try:
             wanted = keeping.keyed(layout.keys[n], row, [key], layout.zone)
-        except NOT_FITTING as e:
-            raise QueryError(f"{key!r} is no key of `{fold.name}`", hint=f"its key is {row}") from e
+        except (BadChange, *NOT_FITTING) as e:
+            columns = ", ".join(f"{n} {t}" for n, t in row.fields)
+            raise QueryError(
+                f"{key!r} is no key of `{fold.name}`", hint=f"its key is {columns}"
+            ) from e
         found = at(layout.keys[n]).lookup(wanted)
-        states = of_texts(values_of(column(found, keeping.TEXT)))
+        states = layout.forms[n].states(found)
         out.append(states[0] if states else None)
     return out[0] if len(out) == 1 else out
 

@@ -62,10 +62,11 @@ def ready(
     closed: Mapping[str, Punctuations],
     lasting: frozenset[str],
     scale: Scale,
+    held: frozenset[str] = frozenset(),
 ) -> dict[str, Bools]:
     """Which rows of each header are ready; rows of clocks are the times at which they may strike.
 
-    `lasting` are the headers whose rows are never deleted.
+    `lasting` are the headers whose rows are never deleted, `held` those that wait whatever is closed.
     """
     numbers = {h: scale.numbers(column(t, ordered.columns[h])) for h, t in rows.items()}
     ranks = ordered.ranks()
@@ -77,6 +78,7 @@ def ready(
             if lasts
             else matching(closed.get(h, Punctuations.NONE), t)
         )
+        out[h] &= h not in held
     pairs = [(h, g, keys) for (h, g), keys in dependence(ordered.schema).items()]
     keyed = _Keyed(rows)
     for h, g, keys in pairs:

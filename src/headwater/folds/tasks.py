@@ -28,8 +28,9 @@ from headwater.engine.working import Working
 from headwater.errors import HeadwaterError, StepFailed
 from headwater.folds.batch import Batch, Key, Rows, Told
 from headwater.folds.codec import as_text, of_texts
-from headwater.folds.keeping import KeptKeys, Layout, entries_of
-from headwater.folds.kernel import GOES_ON, Instances, Keys
+from headwater.folds.instances import GOES_ON, Instances, uncollected
+from headwater.folds.keeping import Form, KeptKeys, Layout, entries_of
+from headwater.folds.kernel import Keys
 from headwater.state.arrangement import Arrangement
 from headwater.state.files import LocalFiles
 from headwater.state.hashing import hash_keys
@@ -51,6 +52,7 @@ class Plan:
     t: Partitioned
     spec: MapSpec
     row: RecordType
+    form: Form
     refs: tuple[RunRef, ...]
     x: tuple[Any, ...]
     end: tuple[int, ...]
@@ -107,6 +109,7 @@ class Spread:
             _alone(node.t),
             spec,
             row,
+            self.layout.forms[n],
             tuple(working.refs.get(spec.name, ())),
             tuple(at.x),
             tuple(at.end.tolist()),
@@ -127,7 +130,7 @@ class Spread:
                     (self.root / name).unlink(missing_ok=True)
         working.on_spark = True
         finals = self._gathered(rows, node.t.headers_out, told)
-        kept = KeptKeys(spec, row, lambda: working.now(spec.name), self.layout.zone)
+        kept = self.layout.kept(n, lambda: working.now(spec.name))
         return [(i, key) for i, key, _ in finals], [f for _, _, f in finals], kept
 
     def _staged(self, node: Keys, batch: Batch) -> list[dict[str, str]]:
@@ -224,7 +227,7 @@ def _part(plan: Plan, part: int) -> Iterator[pa.RecordBatch]:
     """The keys of a part."""
     low, high = plan.bounds(part)
     at = Arrangement(plan.spec, plan.refs, runs_of(plan.root))
-    before = KeptKeys(plan.spec, plan.row, lambda: at, plan.zone, low, high)
+    before = KeptKeys(plan.spec, plan.row, plan.form, lambda: at, plan.zone, low, high)
     node = Keys(plan.t)
     batch = {}
     for h, name in plan.files[part].items():
@@ -237,7 +240,8 @@ def _part(plan: Plan, part: int) -> Iterator[pa.RecordBatch]:
         states[0] = before
     end = np.array(plan.end, np.int64)
     told = Told()
-    pairs, ran = node.by_key(batch, Instances(plan.x, states, end), told)
+    with uncollected():
+        pairs, ran = node.by_key(batch, Instances(plan.x, states, end), told)
     writes: dict[Key, Any] = {}
     if plan.goes_on and plan.end[0] != GOES_ON:
         writes |= dict.fromkeys(before.all())  # their frame has ended
@@ -249,7 +253,7 @@ def _part(plan: Plan, part: int) -> Iterator[pa.RecordBatch]:
             finals.append((i, key, ran.finals[j]))
     if writes:
         writer = Writer(LocalFiles(plan.root), "run", DATA)
-        entries = entries_of(plan.spec, plan.row, writes, plan.zone)
+        entries = entries_of(plan.spec, plan.row, plan.form, writes, plan.zone)
         put = Arrangement(plan.spec, (), runs_of(plan.root)).put(entries)
         writer.add(plan.spec, [put], plan.generation)
         for name, ref in writer.close():

@@ -8,7 +8,8 @@ if the outlook with it has what is wanted. Promises only grow with measures, so 
     a source needs a measure      if the goal is not met though all the others never change
     a measure of it may help      if the goal is met with it when all the others never change
 
-Of the sets that take one such measure of each source that needs one, those that meet the goal are given. What ends a source
+Of the sets that take one such measure of each source that needs one, those that meet the goal are given; before them a key
+that is enough by itself, for groups that are closed through entries. What ends a source
 (it never changes, or is closed by a column that a filter fixes) is given only where nothing else would do, and never of all.
 """
 
@@ -25,6 +26,7 @@ from headwater.plan.column_names import ColumnNames
 from headwater.plan.outlook import Declared, Needs, Outlook, Sources, State
 from headwater.plan.program import Lookup, Map, Statement, Stratum, View
 from headwater.plan.promises import Scheme
+from headwater.plan.through import rows_of
 
 MOST_TRIED = 200
 """How many sets of measures are tried for one goal."""
@@ -40,7 +42,7 @@ class Measure:
 
     source: str
     what: str
-    """`closes`, `append_only`, `static` or `retain`."""
+    """`closes`, `key`, `append_only`, `static` or `retain`."""
     column: str = ""
 
     def taken(self, d: Declared) -> Declared:
@@ -48,6 +50,8 @@ class Measure:
         match self.what:
             case "closes":
                 return replace(d, closes=(*d.closes, (self.column,)))
+            case "key":
+                return replace(d, key=(self.column,))
             case "append_only":
                 return replace(d, append_only=True)
             case "retain":
@@ -56,8 +60,8 @@ class Measure:
 
     def __str__(self) -> str:
         match self.what:
-            case "closes":
-                return f'closes="{self.column}" on {self.source}'
+            case "closes" | "key":
+                return f'{self.what}="{self.column}" on {self.source}'
             case "retain":
                 return f'retain="open" on {self.source}'
         return f"{self.what}=True on {self.source}"
@@ -290,7 +294,8 @@ class Advice:
         needed = [n for n in changing if not alone(n)]
         helping = [[m for m in self.possible(n) if alone(n, m)] for n in needed]
         tried = islice(product(*helping), MOST_TRIED) if needed else iter(())
-        found = [s for s in tried if goal(self.with_(*s, *with_))]
+        keys = [(k,) for n in changing for k in self.keys(n) if goal(self.with_(k, *with_))]
+        found = keys + [s for s in tried if goal(self.with_(*s, *with_))]
         if not found:  # where one of several sources is enough, none of them is needed
             found = [s for s in self._more(maps, changing) if goal(self.with_(*s, *with_))]
         found = [s for s in found if not any(set(o) < set(s) for o in found)]
@@ -314,6 +319,18 @@ class Advice:
         now, then = self.with_(), self.with_(*measures)
         ended = ("fixed", "ends")
         return sum(then.state(m) in ended and now.state(m) not in ended for m in maps)
+
+    def keys(self, source: str) -> Iterator[Measure]:
+        """Columns by which statements look up rows of a source, which may be meant to tell them apart: a key, if there is none."""
+        d, maps = self.sources[source], self.closing.program.maps.values()
+        if d.key or d.whole or d.retain is not True:
+            return
+        for c in d.types:
+            held = [
+                (m, rows_of(self.closing, m, source, (c,))) for m in maps if m.reads == (source,)
+            ]
+            if any(h is not None and m.lookup == (h[c],) for m, h in held):
+                yield Measure(source, "key", c)
 
     def possible(self, source: str) -> Iterator[Measure]:
         """What may be declared of a source beside what is."""

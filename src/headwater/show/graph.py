@@ -64,12 +64,16 @@ class Shown:
     views: Mapping[str, list[str]]
     stages: Mapping[str, StageShown]
     flows: Mapping[str, bool | None]
+    streams: Mapping[str, tuple[list[str], list[str]]] = field(default_factory=dict)
+    """What each stream reads, and what it tells."""
 
     @property
     def edges(self) -> list[tuple[str, str]]:
-        """From what is read to who reads it; a stage is called `stage:name`, for its output may have its name."""
+        """From what is read to who reads it; a stage or stream is called `stage:name`, for its output may have its name."""
         out = [(i, f"stage:{s.name}") for s in self.stages.values() for i in s.inputs]
         out += [(f"stage:{s.name}", o) for s in self.stages.values() for o in s.outputs]
+        for name, (reads, tells) in self.streams.items():
+            out += [(r, f"stage:{name}") for r in reads] + [(f"stage:{name}", t) for t in tells]
         return out + [(r, v) for v, reads in self.views.items() for r in reads]
 
 
@@ -151,12 +155,19 @@ def explain_graph(graph: Shown) -> Explanation:
     """The whole graph."""
     lines = [
         f"GRAPH   {_many(len(graph.sources), 'source')}, {_many(len(graph.views), 'view')}, "
-        f"{_many(len(graph.stages), 'stage')}, {_many(len(graph.flows), 'flow')}, at version {graph.version}"
+        f"{_many(len(graph.stages), 'stage')}, {_many(len(graph.flows), 'flow')}, "
+        + (f"{_many(len(graph.streams), 'stream')}, " if graph.streams else "")
+        + f"at version {graph.version}"
     ]
     lines += [""] if graph.sources else []
     lines += [f"SOURCE {n}{'   ' if told else ''}{told}" for n, told in graph.sources.items()]
     lines += [""] if graph.views else []
     lines += [f"VIEW {n}   of {', '.join(reads)}" for n, reads in graph.views.items()]
+    lines += [""] if graph.streams else []
+    for name, (reads, tells) in graph.streams.items():
+        lines.append(
+            f"STREAM {name}   of {', '.join(reads)}; tells {', '.join(tells) or 'nothing'}"
+        )
     for s in graph.stages.values():
         lines += ["", *_stage_lines(s, graph)]
     found = cycles(graph)
@@ -341,7 +352,8 @@ def draw_graph(graph: Shown, found: list[list[str]]) -> str:
         **dict.fromkeys(graph.sources, "source"),
         **dict.fromkeys(graph.flows, "flow"),
         **dict.fromkeys(graph.views, "view"),
-        **{f"stage:{n}": "stage" for n in graph.stages},
+        **{f"stage:{n}": "stage" for n in (*graph.stages, *graph.streams)},
+        **{t: "flow" for _, tells in graph.streams.values() for t in tells},
     }
     depth = _depths(kinds, edges)
     turning = {n for c in found for n in c}

@@ -77,7 +77,8 @@ def clock(interval: str | int | timedelta, kind: Base) -> Clock:
     timed = kind.name in ("date", "timestamp", "timestamp_ntz")
     if made.number < 0 or made.time < timedelta(0) or made.months < 0 or made == Clock():
         raise HeadwaterError(
-            f"a clock cannot go by an interval of {interval!r}", hint='for example: "10 minutes"'
+            f"a clock cannot go by an interval of {interval!r}, which is not positive",
+            hint='for example: "10 minutes"',
         )
     whole_days = made.months or made.time % timedelta(days=1) == timedelta(0)
     if bool(made.number) == timed or (kind.name == "date" and not whole_days):

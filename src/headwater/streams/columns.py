@@ -30,7 +30,7 @@ from headwater.calculus.types import (
     decimal,
     field_name,
 )
-from headwater.errors import ParseError, StepFailed
+from headwater.errors import HeadwaterError, ParseError, StepFailed
 from headwater.streams.schema import Event, Header, Headers
 
 Row: TypeAlias = tuple[Any, ...]
@@ -92,6 +92,10 @@ CLASSES: dict[str, tuple[type, ...]] = {
 }
 
 
+BITS = {"tinyint": 7, "smallint": 15, "int": 31, "bigint": 63}
+"""How large whole numbers are."""
+
+
 def fits(value: Any, kind: Base) -> bool:
     """Whether a value is of a type; None is of each."""
     if value is None:
@@ -101,6 +105,8 @@ def fits(value: Any, kind: Base) -> bool:
         return True  # a type that only passes through, such as an interval
     if isinstance(value, bool):
         return kind.name == "boolean"
+    if isinstance(value, int) and kind.name in BITS:
+        return -(1 << BITS[kind.name]) <= value < 1 << BITS[kind.name]
     return isinstance(value, classes) and not (kind.name == "date" and isinstance(value, datetime))
 
 
@@ -108,7 +114,7 @@ def checked(given: Any, columns: Fields, where: str) -> Row:
     """A row that a function gave, in the types that were declared; whole numbers become doubles where those are."""
     if not isinstance(given, tuple | list) or len(given) != len(columns):
         raise StepFailed(
-            f"{where} gives {given!r}, which is no row of {len(columns)} columns",
+            f"{where} gives {given!r}, which is no row of {len(columns)} column{'s' * (len(columns) != 1)}",
             hint=f"its columns: {listed(columns)}",
         )
     for value, (name, kind) in zip(given, columns, strict=True):
@@ -152,8 +158,10 @@ def safely(function: Callable[..., Any], where: str) -> Callable[..., Any]:
     def call(*given: Any) -> Any:
         try:
             return function(*given)
+        except HeadwaterError:
+            raise  # `emit` has said what is wrong
         except Exception as error:
-            shown = ", ".join(map(repr, given))
+            shown = ", ".join(repr(g) for g in given if not callable(g))
             raise StepFailed(
                 f"{where}: {called(function)} fails with {type(error).__name__}: {error}",
                 hint=f"it was given {shown if len(shown) < 300 else shown[:300] + '...'}",

@@ -59,11 +59,11 @@ class Steps(Step):
 
 def _say_where(error: HeadwaterError, number: int, of: int, step: Step) -> None:
     """An error says which step of the pipeline it is in; the innermost pipeline says it."""
-    if of > 1 and not error.what.startswith("step "):
-        error.what = f"step {number} of {of}, {step}: " + error.what.removeprefix(f"{step}").lstrip(
-            ": "
-        )
-        error.args = (error.what,)
+    if error.what.startswith("step ") or (of == 1 and str(step) in error.what):
+        return
+    place = f"step {number} of {of}, {step}" if of > 1 else str(step)
+    error.what = f"{place}: " + error.what.removeprefix(f"{step}").lstrip(": ")
+    error.args = (error.what,)
 
 
 def parts(step: Step) -> tuple[Step, ...]:

@@ -306,8 +306,9 @@ class Carry(Step):
             raise misfit(
                 self,
                 schema,
-                f"frames of sequences by `{', '.join(self.keys)}`, m[k{{seq h}}]; {found}",
+                f"frames of sequences by `{', '.join(self.keys)}`, m[k{{seq h}}]",
                 "order the rows of a key",
+                found,
             )
         first = next(iter(below.values()))
         keys = tuple(first.fields[the_column(self, first, key)] for key in self.keys)

@@ -63,6 +63,11 @@ class Every(Step):
     ) -> Transformer:
         marked, context = marks_of(self, schema), context or Context()
         marks = chosen(headers, marked.headers)
+        if self.name in headers_of(schema):
+            raise SchemaMismatch(
+                f"{self} does not fit: header `{self.name}` is in `{schema}` already",
+                hint="give the marks another name",
+            )
         places = {name: self._place(marks[name], context) for name in marks}
         kinds = {marks[name].fields[place] for name, place in places.items()}
         if len(kinds) != 1:

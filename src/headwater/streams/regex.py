@@ -423,6 +423,7 @@ def _called(function: Any) -> str:
 
 CONDITION = r"\[(?:[^\]]|\]\])*\]"
 PREDICATE = re.compile(rf"(!?)([A-Za-z_]\w*)?({CONDITION})?")
+EXAMPLE = "for example: day[lmax] (!day[lmax])* day[lmax]"
 TOKEN = re.compile(rf"\s*(!?[A-Za-z_]\w*(?:{CONDITION})?|!?{CONDITION}|\^\d+|[()|*ε∅])")
 
 
@@ -435,14 +436,16 @@ def parse(text: str) -> Regex:
         if not found:
             raise ParseError(
                 f"`{text[at:].strip()}` of the pattern `{text}` cannot be read",
-                hint="day[lmax] (!day[lmax])* day[lmax]",
+                hint=EXAMPLE,
             )
         tokens.append(found[1])
         at = found.end()
     reader = _Reader(text, tokens)
     r = reader.either()
     if reader.tokens:
-        raise ParseError(f"`{reader.tokens[0]}` is not expected in the pattern `{text}`")
+        raise ParseError(
+            f"`{reader.tokens[0]}` is not expected in the pattern `{text}`", hint=EXAMPLE
+        )
     return r
 
 
@@ -477,18 +480,22 @@ class _Reader:
         return r
 
     def one(self) -> Regex:
-        token = self.tokens.pop(0)
+        token = self.tokens.pop(0)  # there is one: `then` has looked
         if token == "(":
             r = self.either()
             if self.peek() != ")":
-                raise ParseError(f"a bracket is not closed in the pattern `{self.text}`")
+                raise ParseError(
+                    f"a bracket is not closed in the pattern `{self.text}`", hint=EXAMPLE
+                )
             self.tokens.pop(0)
             return r
         if token in ("ε", "∅"):
             return EMPTY if token == "ε" else NEVER
         found = PREDICATE.fullmatch(token)
         if not found:
-            raise ParseError(f"a predicate is expected in the pattern `{self.text}`, not `{token}`")
+            raise ParseError(
+                f"a predicate is expected in the pattern `{self.text}`, not `{token}`", hint=EXAMPLE
+            )
         negated, header, condition = found.groups()
         text = condition[1:-1].replace("]]", "]") if condition else None
         return Predicate(text, header, bool(negated))

@@ -169,6 +169,7 @@ class Advance:
         self.named: Any = make("State", [name for name, _ in state], rename=True)
         self.f, self.safe, self.state = f, safely(f, where), state
         self.headers, self.gives, self.where = headers, gives, where
+        self._telling = emitter(gives, where)
         self._fine: set[tuple[type, ...]] = set()
         """The types of the values of states that are kept as they are."""
 
@@ -180,7 +181,7 @@ class Advance:
     def run(self, y: Row, rows: Sequence[Row]) -> tuple[Row, list[tuple[int, Event]]]:
         """The state after rows in order, and what is told, with the number of the row that tells it."""
         f, fine, new, cls = self.f, self._fine, tuple.__new__, self.named
-        emit, told = emitter(self.gives, self.where)
+        emit, told = self._telling
         out: list[tuple[int, Event]] = []
         state = new(cls, y)
         for i, row in enumerate(rows):
@@ -228,9 +229,12 @@ class Fold(Piece):
             raise misfit(
                 self,
                 schema,
-                f"a sequence, Seq(H); {found}",
+                "a sequence, Seq(H)",
                 "order the rows, or partition them by a key",
+                found,
             )
+        if self.result is not None:
+            self._place()
         advance, begin = self.advance(own), self.begin()
         made = Hierarchical(
             own,

@@ -161,10 +161,13 @@ def cells(schema: Schema, headers: Headers) -> frozenset[tuple[str, str]]:
 # --- what a step asks for ---------------------------------------------------------------------------------
 
 
-def misfit(step: Step, schema: Schema, asked: str, hint: str = "") -> SchemaMismatch:
-    """A step that is given a schema of another shape."""
+def misfit(
+    step: Step, schema: Schema, asked: str, hint: str = "", why: object = None
+) -> SchemaMismatch:
+    """A step that is given a schema of another shape; `why` is where they first differ."""
+    more = "" if why is None else f": {why}"
     return SchemaMismatch(
-        f"{step} does not fit: it asks for {asked}, and is given `{schema}`",
+        f"{step} does not fit: it asks for {asked}, and is given `{schema}`{more}",
         hint=hint or "`lift(at, step)` applies a step to a part of a schema",
     )
 
@@ -188,8 +191,11 @@ def the_header(step: Step, names: Iterable[str], named: str | None = None) -> st
         return named
     if len(found) != 1:
         raise SchemaMismatch(
-            f"{step} does not fit: it asks for rows of one header, and is given {len(found)}: {', '.join(found)}",
-            hint="name the header that it is about",
+            f"{step} does not fit: it asks for rows of one header, and is given "
+            + (f"{len(found)}: {', '.join(found)}" if found else "none"),
+            hint="name the header that it is about"
+            if found
+            else "rows stand below marks: h[bag rows]; `window` makes some marks the outer ones",
         )
     return found[0]
 
