@@ -182,12 +182,14 @@ class Advance:
         """The state after rows in order, and what is told, with the number of the row that tells it."""
         f, fine, new, cls = self.f, self._fine, tuple.__new__, self.named
         emit, told = self._telling
+        told.clear()  # of a run that failed
         out: list[tuple[int, Event]] = []
         state = new(cls, y)
         for i, row in enumerate(rows):
             try:
                 after = f(state, row, emit)
             except Exception:
+                told.clear()
                 after = self.safe(state, row, emit)  # says what was called with what
             if type(after) is tuple and tuple(map(type, after)) in fine:
                 state = new(cls, after)
