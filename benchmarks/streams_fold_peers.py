@@ -37,8 +37,8 @@ from benchmarks.streams_taxis import same
 # --- the fold ------------------------------------------------------------------------------------------------------
 
 
-def driven(key: int, frames: Iterator[pd.DataFrame], at: Any) -> tuple[Any, pd.DataFrame]:
-    """The rows of a taxi in the order of time: where it is then, and its fixes that are far off."""
+def driven(key: int, frames: Iterator[pd.DataFrame], at: Any) -> tuple[Any, list[pd.DataFrame]]:
+    """The rows of a taxi in the order of time: where it is then, and its fixes that are far off, if there are some."""
     rows = pd.concat(frames).sort_values("ts")
     told = []
     ts, xs, ys = rows["ts"], rows["x"].tolist(), rows["y"].tolist()
@@ -51,14 +51,15 @@ def driven(key: int, frames: Iterator[pd.DataFrame], at: Any) -> tuple[Any, pd.D
             told.append((key, ts.iloc[i], x, y, at[2]))
         else:
             at = (x, y, at[2] + d)
-    return at, pd.DataFrame(told, columns=["taxi", "ts", "x", "y", "km"])
+    columns = ["taxi", "ts", "x", "y", "km"]
+    return at, [pd.DataFrame(told, columns=columns)] if told else []
 
 
 def drive(key: Any, frames: Iterator[pd.DataFrame], state: Any) -> Iterator[pd.DataFrame]:
     """For `applyInPandasWithState`."""
     at, told = driven(key[0], frames, tuple(state.get) if state.exists else None)
     state.update(at)
-    yield told
+    yield from told
 
 
 class Drives(StatefulProcessor):
@@ -73,7 +74,7 @@ class Drives(StatefulProcessor):
         before = tuple(self.state.get()) if self.state.exists() else None
         at, told = driven(key[0], rows, before)
         self.state.update(at)
-        yield told
+        yield from told
 
     def close(self) -> None:
         pass
@@ -159,11 +160,15 @@ PRICES = ("auction", "bidder", "price", "ts")
 
 
 def joined(frames: Frames) -> DataFrame:
-    """As NEXMark writes it: bids joined with the highest price of their window."""
-    bid = frames["bid"].withColumn("w", F.window("ts", WINDOW))
+    """As NEXMark writes it: bids joined with the highest price of their window.
+
+    Spark takes one column of event time on each side of a join: that is the window, and a bid's own time is a number.
+    """
+    plain = ("auction", "bidder", "price", F.unix_micros("ts").alias("t"))
+    bid = frames["bid"].select(*plain, F.window("ts", WINDOW).alias("w"))
     tops = frames["bid"].groupBy(F.window("ts", WINDOW).alias("v")).agg(F.max("price").alias("top"))
     both = bid.join(tops, (F.col("w") == F.col("v")) & (F.col("price") == F.col("top")))
-    return both.select(*PRICES)
+    return both.select("auction", "bidder", "price", F.timestamp_micros("t").alias("ts"))
 
 
 def once(frames: Frames) -> DataFrame:
