@@ -156,12 +156,13 @@ def rates(report: Report, asked: Asked, size: Size) -> None:
 def folds(report: Report, asked: Asked, size: Size) -> None:
     """The fold of the pipeline alone, beside Spark's two operators with state."""
     rows: dict[str, list[str]] = {"ours": [], **{name: [] for name in peers.FOLDS}}
+    absent: dict[str, str] = {}
     for (many, increments), least in zip(size.folded, FASTER, strict=True):
         found = peers.folded(session(), size.taxis, many, increments, max(increments // 4, 1))
         there: dict[str, Compared] = {}
         for name, got in found.items():
             if isinstance(got, str):
-                report.say(f"{name} is not compared: {got}.")
+                absent[name] = got
                 rows[name].append("-")
                 continue
             there[name] = got
@@ -183,6 +184,7 @@ def folds(report: Report, asked: Asked, size: Size) -> None:
             f"ours takes {1000 * median(ours):.0f} ms, Spark {1000 * theirs:.0f} ms; {loaded()}",
         )
     report.say(f"## The fold of {short(size.taxis)} taxis alone, increments in ms")
+    report.say("\n".join(f"{name} is not compared: {why}." for name, why in absent.items()))
     small, large = (short(many) for many, _ in size.folded)
     table = [[name, *cells] for name, cells in rows.items()]
     report.table(["", f"{small} rows", f"{large} rows"], table)
