@@ -341,7 +341,7 @@ def test_a_process_without_the_functions_lets_rows_wait(tmp_path: Path) -> None:
         db.apply({"a": [(1, at(30), 2)]})
         db.apply({"a": [(1, at(20), 3)]}, punctuate={"a": below(25)})
         with pytest.raises(StreamMissing, match="does not know"):
-            db["s"].value()
+            db["s"].verify()
         other = st.partitioned(st.fold(changed, state="n BIGINT", result="n", gives={"sums": DDL}))
         with pytest.raises(StreamChanged, match="with other steps"):
             db.stream("s", schema, other, order="ts")

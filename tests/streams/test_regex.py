@@ -154,6 +154,7 @@ def test_what_is_no_pattern_is_refused() -> None:
             parse(text)
 
 
+@pytest.mark.slow  # it measures, which other work beside it disturbs
 def test_two_million_rows_a_second() -> None:
     p = [when(f"p{i}") for i in range(6)]
     r = p[0] + p[1].many() + (p[2] | p[3] + ~p[4]) + p[5].times(1)

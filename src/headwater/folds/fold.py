@@ -264,7 +264,7 @@ class Fold:
 
     def _told_up_to(self, struck: Mapping[str, Any], common: Any, low: Any) -> Any:
         """Before which nothing is told any more: the last strikes; and of headers that no clock cuts, what is taken."""
-        bounds = [struck.get(h) for h in self.clocks]
+        bounds: list[Any] = [struck.get(h) for h in self.clocks]
         if not all(self._struck(h, of_all=True) for h in self.inputs):
             bounds += [common, low]
         return None if None in bounds else min(bounds, default=None)
