@@ -446,6 +446,8 @@ class Streams(Flowing):
                 f"rows of `{name}` that the stream would need are over, and are kept no more",
                 hint="define the stream before rows are closed, or declare the source with retain=True",
             )
+        if not source.retain:
+            return schema_of(source.row).empty_table()
         return self.table(name)
 
     def drop(self, name: str) -> None:
