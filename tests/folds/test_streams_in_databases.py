@@ -76,6 +76,16 @@ def test_frames_begin_where_nothing_can_come_before(db: Any) -> None:
     s.verify()
 
 
+def test_frames_begin_with_the_rows_that_a_clock_cuts(db: Any) -> None:
+    """Rows beside it are told before anything is known of the others, and make no frames."""
+    s = db.stream("s", "hour[bag a] | seq b", st.filter("x > 0", "a"), order="ts", marks=HOUR)
+    db.apply({"b": [(1, at(30), 1)]}, punctuate={"b": below(31)})
+    assert minutes(s, "b") == [30]
+    db.apply({"a": [(1, at(130), 1)]}, punctuate={"a": below(190)})
+    assert minutes(s, "hour") == [180]
+    s.verify()
+
+
 def test_a_first_row_that_goes_makes_no_frame(db: Any) -> None:
     s = db.stream("s", "hour[bag a]", st.filter("x > 0", "a"), order="ts", marks=HOUR)
     db.apply({"a": [(1, at(10), 1), (1, at(130), 1)]}, punctuate={"a": below(5)})

@@ -175,8 +175,10 @@ def meant(
     over = all(c.over for c in used.values())
     held: list[str] = []
     marks: list[Event] = []
-    if clocks and settled(events, used, line, lasting):
-        times = [line.number(e.row.ts) for e in events]
+    cut_by_any = {h for h in used for c in clocks if depends(schema, c, h) is not None}
+    framed = [e for e in events if e.header in cut_by_any]
+    if clocks and settled(framed, {h: used[h] for h in cut_by_any}, line, lasting):
+        times = [line.number(e.row.ts) for e in framed]
         last = (max(times) // FRAME + 1) * FRAME
         for clock in clocks:
             cut = [h for h in used if depends(schema, clock, h) is not None]
