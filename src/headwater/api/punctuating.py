@@ -58,9 +58,6 @@ from headwater.state.purging import Dead
 from headwater.state.run import column
 from headwater.state.store import Commit as StoreCommit
 
-MOST = 10_000
-"""Values that what is found of one map may say, as a fact of each version; beyond that no more is."""
-
 
 @dataclass(frozen=True)
 class Known:
@@ -264,14 +261,14 @@ class Punctuating(Feeding):
             if isinstance(x, Map) and x.name in promises.through:
                 t = promises.through[x.name]
                 moved = Region(none if was is None else was.spent(t), promises.spent(t), False)
-                after = before | keys_over(t, x, working, moved)
+                after = keys_over(t, x, working, moved, before)
             elif isinstance(x, Stratum) and x.ranked is not None and sessions_of(x) is not None:
                 moved = Region(none if was is None else was.rows(x), promises.rows(x), False)
                 if moved.before != moved.after:
                     dead = none if was is None else was.left_behind(x)
                     at = working.now(x.ranked.map.name)
                     after = starts_over(x, at, moved, before, dead)
-            if after != before and after.size <= MOST:
+            if after != before:
                 found[x.name] = after
                 commit.set(f"{FOUND}{x.name}", after.to_data())
 

@@ -36,8 +36,8 @@ from headwater.errors import StageError, StateConflict
 from headwater.plan.program import WEIGHT
 from headwater.state.arrangement import Arrangement
 from headwater.state.files import LocalFiles
-from headwater.state.hashing import hash_keys
-from headwater.state.keys import Ints, canonical
+from headwater.state.hashing import hash_keys, part_bounds, parts_of
+from headwater.state.keys import canonical
 from headwater.state.run import LEAST, MOST, Generation, MapSpec, RunRef, Writer, column
 from headwater.state.snapshot import Snapshot
 from headwater.state.store import DATA
@@ -95,21 +95,6 @@ class Plan:
         look_up = LookUps(self.stage, self.looked_up, self.arrangement)
         context = Context(self.arrangement, look_up=look_up, low=low, high=high, **self.context)
         return epoch.run(self.stage, tables, context)
-
-    def bounds(self, part: int) -> tuple[int, int]:
-        """The hashes of a part."""
-        step = (1 << 64) // self.parts
-        high = MOST if part == self.parts - 1 else LEAST + (part + 1) * step
-        return LEAST + part * step, high
-
-    def part_of(self, h: Ints) -> Ints:
-        """The parts of hashes."""
-        if self.parts == 1:
-            return np.zeros(len(h), np.int64)
-        step = np.uint64((1 << 64) // self.parts)
-        places = (h.view(np.uint64) ^ np.uint64(1 << 63)) // step
-        found: Ints = np.minimum(places, np.uint64(self.parts - 1)).astype(np.int64)
-        return found
 
 
 @dataclass
@@ -265,7 +250,7 @@ def _routed(plan: Plan, i: Input, table: pa.Table) -> Iterator[tuple[int, pa.Tab
     where = np.arange(table.num_rows) if places is None else places
     if len(every):
         yield from ((p, table.take(pa.array(every))) for p in range(plan.parts))
-    parts = plan.part_of(hash_keys([canonical(a) for a in arrays], len(where)))
+    parts = parts_of(hash_keys([canonical(a) for a in arrays], len(where)), plan.parts)
     for part in np.unique(parts).tolist():
         mine = np.unique(where[parts == part])
         yield part, table.take(pa.array(mine))
@@ -296,7 +281,7 @@ def _epochs(plan: Plan) -> Any:
                 whole = {
                     i.name: _together(plan, i, tables.get(i.name, [])) for i in plan.stage.inputs
                 }
-                yield from _made(plan, whole, *plan.bounds(part))
+                yield from _made(plan, whole, *part_bounds(part, plan.parts))
 
     return computing
 

@@ -34,6 +34,8 @@ from headwater.state.run import LEAST, MOST, MapSpec, Order, column, hashes, pre
 
 HELD = 16
 """How many open sessions, the oldest ones, are told apart from those that began after them; those after the last wait for it."""
+SAID = 10_000
+"""Values that the keys of one map that were found may say, as a fact of each version; beyond that no more are."""
 EPOCH = datetime(1970, 1, 1)
 
 
@@ -47,14 +49,14 @@ def starts_over(
 
     Rows that are `dead` are not looked at again.
     """
-    closed = moved.after
+    closed, known = moved.after, frozenset(moved.before)
     sessions = sessions_of(s)
     assert sessions is not None
     found = _open_starts(s, sessions, _entries(at, closed, dead), closed)
     members = list[Punctuation]()
     try:
         for p in closed:
-            if p in moved.before.members:
+            if p in known:
                 continue
             mine = matching(Punctuations([p]), found, {sessions.time: sessions.start})
             held = sorted({_time(v) for v in _micros(found, sessions.start)[mine]})
@@ -138,23 +140,29 @@ def came_spent(t: Through, working: Working, spent: Punctuations) -> bool:
     return any(True for _ in within(working.new(t.into.name), Region(spent, spent, True)))
 
 
-def keys_over(t: Through, m: Map, working: Working, moved: Region) -> Punctuations:
-    """The keys of a map that are closed now through entries that were not spent before, or not there."""
+def keys_over(
+    t: Through, m: Map, working: Working, moved: Region, before: Punctuations
+) -> Punctuations:
+    """The keys of a map that are closed through entries: `before`, and now through those that were not spent, or not there."""
     names, types = [c for _, c in t.columns], dict(m.key)
     known = {n: b for n in names if isinstance(b := types[n], Base)}
     if len(known) < len(names):
-        return Punctuations.NONE  # what is no scalar has no patterns
+        return before  # what is no scalar has no patterns
     at = working.now(t.into.name)
     found = [*newly(at, moved), *within(working.new(t.into.name), moved)]
     if not found:
-        return Punctuations.NONE
+        return before
     there = at.lookup(different(t.into, found), whole_key=True)
     there = there.filter(pa.array(np.asarray(column(there, at.spec.count)) > 0))
     columns = [column(there, c) for c, _ in t.columns]
+    room = SAID - before.size
     if len(columns) == 1 and pa.types.is_integer(columns[0].type):
-        return Punctuations(_stretches(names[0], np.unique(np.asarray(columns[0]))), known)
-    rows = zip(*([value(v) for v in c] for c in columns), strict=True)
-    return Punctuations((Punctuation.of(dict(zip(names, r, strict=True))) for r in rows), known)
+        members = list(_stretches(names[0], np.unique(np.asarray(columns[0]))))
+        return before | Punctuations(members[: max(0, room // 2)], known)
+    some = [c[: max(0, room // len(columns))] for c in columns]
+    rows = zip(*([value(v) for v in c] for c in some), strict=True)
+    new = (Punctuation.of(dict(zip(names, r, strict=True))) for r in rows)
+    return before | Punctuations(new, known)
 
 
 def _stretches(name: str, values: Ints) -> Iterator[Punctuation]:

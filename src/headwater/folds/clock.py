@@ -14,8 +14,7 @@ import numpy as np
 from headwater.calculus.types import DATE, TIMESTAMP, TIMESTAMP_NTZ, Base
 from headwater.errors import HeadwaterError, StreamError
 from headwater.folds.scale import Numbers
-from headwater.streams.clock import Clock as Strikes
-from headwater.streams.clock import clock
+from headwater.streams.clock import Clock, clock
 
 MOST = 1_000_000
 """Strikes of one run; of more, an interval is too short for the times of the rows, or a time is wrong."""
@@ -24,12 +23,12 @@ _MICRO = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True)
-class Clock:
+class Strikes:
     """When marks come: `step` numbers apart, or as the calendar has its months."""
 
     text: str
     type: Base
-    marks: Strikes
+    marks: Clock
     step: int
 
     def strikes(self, after: int, upto: int) -> Numbers:
@@ -71,7 +70,7 @@ class Clock:
         return int((value - _TIME) // _MICRO)
 
 
-def clock_of(name: str, given: Any, t: Base) -> Clock:
+def clock_of(name: str, given: Any, t: Base) -> Strikes:
     """The clock that marks of a header come from, over an order column of a type."""
     try:
         marks = clock(given, t)
@@ -81,4 +80,4 @@ def clock_of(name: str, given: Any, t: Base) -> Clock:
         raise
     unit = timedelta(days=1) if t == DATE else _MICRO
     step = marks.number or (0 if marks.months else marks.time // unit)
-    return Clock(str(given), t, marks, step)
+    return Strikes(str(given), t, marks, step)

@@ -86,7 +86,7 @@ def _marking(
     if not isinstance(schema, Sync) or schema.sub != Bag() or not texts:
         return None
     marks = {h: headers[h] for h in schema.headers}
-    return Marking(pattern, marks, gives[step.name], step.keep, sql, keys)
+    return Marked(pattern, marks, gives[step.name], step.keep, sql, keys)
 
 
 class Columnar(Node):
@@ -199,7 +199,7 @@ class HighestOf(Columnar):
 # --- patterns ---------------------------------------------------------------------------------------------
 
 
-class Marking(Columnar):
+class Marked(Columnar):
     """Rows that end a stretch which a pattern matches, as marks; in order for each key."""
 
     def __init__(

@@ -19,7 +19,7 @@ import numpy as np
 from headwater.calculus.patterns import Constant, OneOf, Punctuation, Punctuations
 from headwater.calculus.types import BIGINT, BOOLEAN, DATE, INT, STRING
 from headwater.folds.batch import Key, Told
-from headwater.folds.columnar import Columnar, Marking
+from headwater.folds.columnar import Columnar, Marked
 from headwater.folds.instances import Instances, Node
 from headwater.folds.kernel import Chain, Keys, Sides
 from headwater.folds.states import all_held, held, with_held
@@ -46,7 +46,7 @@ def places(node: Node, path: tuple[tuple[Node, int], ...] = ()) -> Iterator[Plac
     match node:
         case Keys(t=t) if node.headers and not t.gives and _plain(t.headers_in, t.keys):
             yield Place(node, t.keys, tuple(node.headers), path)
-        case Marking(keyed=keyed) if keyed is not None and _plain(node.marks, keyed[0]):
+        case Marked(keyed=keyed) if keyed is not None and _plain(node.marks, keyed[0]):
             yield Place(node, keyed[0], tuple(node.marks), path)
         case Sides(left=left, right=right):
             yield from places(left, (*path, (node, 0)))

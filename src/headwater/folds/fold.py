@@ -29,14 +29,14 @@ from headwater.engine.working import Working
 from headwater.errors import StreamError, Ties
 from headwater.folds import keeping
 from headwater.folds.batch import Rows, Told, row_type
-from headwater.folds.clock import Clock
+from headwater.folds.clock import Strikes
 from headwater.folds.ended import without_ended
 from headwater.folds.instances import GOES_ON, Instances, Node, uncollected
 from headwater.folds.pending import add, all_waiting, pending_spec, waiting
 from headwater.folds.ready import Ordered, codes_of, ready
 from headwater.folds.scale import MOST, Numbers, Scale
 from headwater.plan.program import WEIGHT
-from headwater.state.keys import Ints
+from headwater.state.keys import Bools, Ints
 from headwater.state.run import MapSpec, column
 from headwater.streams.order import depends
 from headwater.streams.schema import Event, Header, Headers, Schema, headers_of
@@ -88,7 +88,7 @@ class Fold:
         node: Node,
         order: Mapping[str, str],
         type: Base,
-        clocks: Mapping[str, Clock],
+        clocks: Mapping[str, Strikes],
         ties: str,
         zone: str,
         reasons: tuple[str, ...] = (),
@@ -212,8 +212,8 @@ class Fold:
         """The rows that are ready, which wait no more, and the strikes of clocks; the others wait."""
         reach = MOST if over else max(self._reaches(closed).values(), default=None)
         rows: dict[str, pa.Table] = {}
-        alone: set[str] = set()
-        """Headers of which rows came, none was deleted, and none waits that could be ready."""
+        grown: dict[str, pa.Table] = {}
+        """The rows that waited, of headers of which none is deleted: what came stands behind them, and nothing is added up."""
         upto = {h: MOST if h in lasting and self._is_free(h) else reach for h in self.inputs}
         for h in self.inputs:
             new = came.get(h)
@@ -222,10 +222,11 @@ class Fold:
             if new is not None and new.num_rows and upto[h] is not None:
                 numbers = self.scale.numbers(column(new, self.order[h]))
                 there.append(new.filter(pa.array(numbers <= upto[h])))
-            rows[h] = _present(there, self.headers[h])
-            if len(there) == 2 and not there[0].num_rows and there[1].num_rows == rows[h].num_rows:
-                if not pc.any(pc.less(column(new, WEIGHT), 0)).as_py():
-                    alone.add(h)
+            if there and all(map(_only_inserted, [*there, *([] if new is None else [new])])):
+                grown[h] = there[0]
+                rows[h] = _behind_each_other(there, self.headers[h])
+            else:
+                rows[h] = _present(there, self.headers[h])
         common = self._common(closed, self.inputs)
         first = self._first(rows, closed, lasting, beside)
         strikes = self._strikes(rows, closed, first, beside, over)
@@ -239,12 +240,8 @@ class Fold:
         for h in self.inputs:
             mask = masks[h]
             taken[h] = rows[h].filter(pa.array(mask))
-            if h in alone:  # what came is cut in two, with nothing to add up
-                new = came[h]
-                numbers = self.scale.numbers(column(new, self.order[h]))
-                waits = numbers > upto[h]
-                waits[~waits] = ~mask
-                add(working, self.pending(h), new.filter(pa.array(waits)))
+            if h in grown:
+                self._cut(working, h, grown[h], came.get(h), mask, upto[h])
             else:
                 self._let_wait(working, h, came.get(h), taken[h])
             left += self._least({h: rows[h].filter(pa.array(~mask))})
@@ -355,13 +352,29 @@ class Fold:
         """What came waits, but for what was taken; what was taken waits no more."""
         parts = [] if new is None or not new.num_rows else [new]
         if taken.num_rows:
-            weights = pc.negate(column(taken, WEIGHT))
-            place = taken.schema.get_field_index(WEIGHT)
-            parts.append(taken.set_column(place, WEIGHT, weights))
+            parts.append(_negated(taken))
         if parts:
             names = parts[0].column_names
             change = consolidated(pa.concat_tables([p.select(names) for p in parts]))
             add(working, self.pending(header), change)
+
+    def _cut(
+        self,
+        working: Working,
+        header: str,
+        waited: pa.Table,
+        new: pa.Table | None,
+        taken: Bools,
+        upto: Any,
+    ) -> None:
+        """What waited and is taken waits no more; what came and is not taken waits."""
+        gone = waited.filter(pa.array(taken[: waited.num_rows]))
+        parts = [_negated(gone)] if gone.num_rows else []
+        if new is not None and new.num_rows:
+            waits = self.scale.numbers(column(new, self.order[header])) > upto
+            waits[~waits] = ~taken[waited.num_rows :]
+            parts.append(new.filter(pa.array(waits)))
+        add(working, self.pending(header), _behind_each_other(parts, self.headers[header]))
 
     def _least(self, rows: Mapping[str, pa.Table]) -> list[Any]:
         return [
@@ -513,13 +526,28 @@ def _all_over(closed: Punctuations | None) -> bool:
 
 def _present(parts: Sequence[pa.Table], header: Header) -> pa.Table:
     """Rows that are there, from those that waited and those that came."""
-    schema = schema_of(row_type(header))
-    parts = [p.select(schema.names).cast(schema) for p in parts if p.num_rows]
-    if not parts:
-        return schema.empty_table()
-    table = parts[0] if len(parts) == 1 else consolidated(pa.concat_tables(parts))
+    table = _behind_each_other(parts, header)
+    if sum(p.num_rows > 0 for p in parts) > 1:
+        table = consolidated(table)
     positive = np.asarray(column(table, WEIGHT)) > 0
     return table if positive.all() else table.filter(pa.array(positive))
+
+
+def _behind_each_other(parts: Sequence[pa.Table], header: Header) -> pa.Table:
+    """Rows of several tables with weights, as they are."""
+    schema = schema_of(row_type(header))
+    cast = [p.select(schema.names).cast(schema) for p in parts if p.num_rows]
+    return pa.concat_tables([schema.empty_table(), *cast])
+
+
+def _only_inserted(rows: pa.Table) -> bool:
+    return bool((np.asarray(column(rows, WEIGHT)) > 0).all())
+
+
+def _negated(rows: pa.Table) -> pa.Table:
+    """The same rows with the opposite weights."""
+    place = rows.schema.get_field_index(WEIGHT)
+    return rows.set_column(place, WEIGHT, pc.negate(column(rows, WEIGHT)))
 
 
 def _check_inserted(stream: str, header: str, table: pa.Table) -> None:

@@ -33,9 +33,9 @@ from headwater.folds.keeping import Form, KeptKeys, Layout, entries_of
 from headwater.folds.kernel import Keys
 from headwater.state.arrangement import Arrangement
 from headwater.state.files import LocalFiles
-from headwater.state.hashing import hash_keys
-from headwater.state.keys import Ints, canonical
-from headwater.state.run import LEAST, MOST, Generation, MapSpec, RunRef, Writer, column
+from headwater.state.hashing import hash_keys, part_bounds, parts_of
+from headwater.state.keys import canonical
+from headwater.state.run import Generation, MapSpec, RunRef, Writer, column
 from headwater.state.store import DATA
 from headwater.streams.schema import Header
 from headwater.streams.transformer import Partitioned
@@ -62,22 +62,6 @@ class Plan:
     """The rows of each part, by header."""
     generation: Generation
     zone: str
-
-    def bounds(self, part: int) -> tuple[int, int]:
-        """The hashes of a part."""
-        step = (1 << 64) // len(self.files)
-        high = MOST if part == len(self.files) - 1 else LEAST + (part + 1) * step
-        return LEAST + part * step, high
-
-
-def part_of(h: Ints, parts: int) -> Ints:
-    """The parts of hashes."""
-    if parts == 1:
-        return np.zeros(len(h), np.int64)
-    step = np.uint64((1 << 64) // parts)
-    places = (h.view(np.uint64) ^ np.uint64(1 << 63)) // step
-    found: Ints = np.minimum(places, np.uint64(parts - 1)).astype(np.int64)
-    return found
 
 
 class Spread:
@@ -143,7 +127,7 @@ class Spread:
             rows = batch[h]
             table = rows.table(self.layout.zone)
             keys = [canonical(column(table, k)) for k in node.t.keys]
-            part = part_of(hash_keys(keys, table.num_rows), parts)
+            part = parts_of(hash_keys(keys, table.num_rows), parts)
             table = table.append_column(OF, pa.array(rows.of))
             table = table.append_column(PLACE, pa.array(rows.place))
             order = np.argsort(part, kind="stable")
@@ -225,7 +209,7 @@ def _computing(plan: Plan) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.R
 
 def _part(plan: Plan, part: int) -> Iterator[pa.RecordBatch]:
     """The keys of a part."""
-    low, high = plan.bounds(part)
+    low, high = part_bounds(part, len(plan.files))
     at = Arrangement(plan.spec, plan.refs, runs_of(plan.root))
     before = KeptKeys(plan.spec, plan.row, plan.form, lambda: at, plan.zone, low, high)
     node = Keys(plan.t)

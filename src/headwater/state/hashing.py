@@ -242,3 +242,23 @@ def places(left: list[pa.Array], right: list[pa.Array]) -> Ints:
     holder = np.full(len(starts), -1, np.int64)
     holder[group[:n]] = np.arange(n)
     return holder[group[n:]]
+
+
+# --- parts ----------------------------------------------------------------------------------------------------
+
+
+def part_bounds(part: int, parts: int) -> tuple[int, int]:
+    """The hashes of a part, from the first up to one behind the last: equal ranges of all that there are."""
+    step = (1 << 64) // parts
+    high = 1 << 63 if part == parts - 1 else -(1 << 63) + (part + 1) * step
+    return -(1 << 63) + part * step, high
+
+
+def parts_of(h: Ints, parts: int) -> Ints:
+    """The parts that hashes are in."""
+    if parts == 1:
+        return np.zeros(len(h), np.int64)
+    step = np.uint64((1 << 64) // parts)
+    places = (h.view(np.uint64) ^ np.uint64(1 << 63)) // step
+    found: Ints = np.minimum(places, np.uint64(parts - 1)).astype(np.int64)
+    return found

@@ -279,14 +279,18 @@ def minus(p: Pattern, q: Pattern, t: Base | None = None) -> tuple[Pattern, ...]:
     """The values of p that q does not mean, as patterns that have none in common."""
     (nulls, left), (gone, right) = pieces(p, t), pieces(q, t)
     out: list[Pattern] = [Constant(None)] if nulls and not gone else []
-    for low, high in left:
-        for low2, high2 in right:
-            if high2 <= low or high <= low2:
-                continue
+    place = 0
+    for (
+        low,
+        high,
+    ) in left:  # both are in order: what ends before one stretch ends before all that follow
+        while place < len(right) and right[place][1] <= low:
+            place += 1
+        here = place
+        while here < len(right) and right[here][0] < high and low < high:
+            low2, high2 = right[here]
             out.append(stretch(low, min(low2, high), t))
-            low = max(low, high2)
-            if low >= high:
-                break
+            low, here = max(low, high2), here + 1
         out.append(stretch(low, high, t))
     values = in_order([x.value for x in out if isinstance(x, Constant)])
     out = [listed(values, t), *(x for x in out if isinstance(x, Range))]
