@@ -248,7 +248,7 @@ class Fold:
             left += self._beyond(came.get(h), h, upto[h])
         struck = {h: numbers[masks[h]] for h, numbers in strikes.items()}
         done = {**beside.struck, **{h: n[-1].item() for h, n in struck.items() if len(n)}}
-        last = max(self._known(beside.last, self._greatest(self._cut(taken))), default=None)
+        last = max(self._known(beside.last, self._greatest(self._framed(taken))), default=None)
         low = self._low(beside, left, reach)
         self._bound = self._told_up_to(done, common, low)
         return taken, struck, Beside(first, last, done, low, over)
@@ -303,7 +303,7 @@ class Fold:
         found = self._reaches(by_order)
         return min(found.values()) if found and len(found) == len(headers) else None
 
-    def _cut(self, tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
+    def _framed(self, tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
         """The rows that clocks cut into frames; of clocks that cut nothing, all."""
         cut = [h for h in self.inputs if self._struck(h)] or self.inputs
         return {h: tables[h] for h in cut}
@@ -316,7 +316,7 @@ class Fold:
         beside: Beside,
     ) -> Any:
         """The first row that stays, behind which clocks strike, once nothing can come in a frame before its own."""
-        cut = self._cut(rows)
+        cut = self._framed(rows)
         common = self._common(closed, list(cut))
         if beside.first is not None or not self.clocks or common is None:
             return beside.first
@@ -417,7 +417,7 @@ class Fold:
         for h, clock in self.clocks.items():
             after = beside.struck.get(h, first)
             if over:
-                last = self._known(beside.last, self._greatest(self._cut(rows)))
+                last = self._known(beside.last, self._greatest(self._framed(rows)))
                 upto = clock.next(max(last, default=first))
             else:
                 cut = [g for g in self.inputs if depends(self.schema, h, g) is not None]
