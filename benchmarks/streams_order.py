@@ -129,11 +129,14 @@ def rates(report: Report, asked: Asked, size: Size) -> None:
     over = hw.closed(ts=hw.below(taxis.instant(hours * HOUR)))
     closed = {"gps": over, "rides": over}
     rows = []
-    for where, execution, least in (("here", "driver", HERE), ("on Spark", "spark", ON_SPARK)):
+    for where, least in (("here", HERE), ("on Spark", ON_SPARK)):
         took = []
         for _ in range(size.times + 1):
             with place() as home, taxis.rates(home / "db", spark=session()) as db:
-                db.policy.execution = execution  # type: ignore[assignment]
+                if where == "here":
+                    db.policy.execution = "driver"
+                else:  # what is large is run there, as by itself, at every scale
+                    db.policy.small = min(db.policy.small, size.fixes // 2)
                 change = {"gps": gps, "rides": rides}
                 took.append(timed(partial(db.apply, change, punctuate=closed))[0])
                 same(f"taxis {where}", taxis.TOLD, db["rates"], wanted)
