@@ -48,9 +48,9 @@ class Beside:
     """What a stream knows beside the state of its steps: numbers of its order."""
 
     first: Any = None
-    """The first row, of a stream with clocks; None as long as one may come in a frame before."""
+    """The first row that clocks cut; None as long as one may come in a frame before."""
     last: Any = None
-    """The last row that was processed."""
+    """The last row that was processed of those that clocks cut."""
     struck: Mapping[str, Any] = field(default_factory=dict)
     """The last strike of each clock."""
     low: Any = None
@@ -228,7 +228,7 @@ class Fold:
             else:
                 rows[h] = _present(there, self.headers[h])
         common = self._common(closed, self.inputs)
-        first = self._first(rows, closed, lasting, beside, common)
+        first = self._first(rows, closed, lasting, beside)
         strikes = self._strikes(rows, closed, first, beside, over)
         for h, numbers in strikes.items():
             rows[h] = pa.table({self.order[h]: self.scale.values(numbers)})
@@ -248,7 +248,7 @@ class Fold:
             left += self._beyond(came.get(h), h, upto[h])
         struck = {h: numbers[masks[h]] for h, numbers in strikes.items()}
         done = {**beside.struck, **{h: n[-1].item() for h, n in struck.items() if len(n)}}
-        last = max(self._known(beside.last, self._greatest(taken)), default=None)
+        last = max(self._known(beside.last, self._greatest(self._framed(taken))), default=None)
         low = self._low(beside, left, reach)
         self._bound = self._told_up_to(done, common, low)
         return taken, struck, Beside(first, last, done, low, over)
@@ -303,20 +303,26 @@ class Fold:
         found = self._reaches(by_order)
         return min(found.values()) if found and len(found) == len(headers) else None
 
+    def _framed(self, tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
+        """The rows that clocks cut into frames; of clocks that cut nothing, all."""
+        cut = [h for h in self.inputs if self._struck(h)] or self.inputs
+        return {h: tables[h] for h in cut}
+
     def _first(
         self,
         rows: Mapping[str, pa.Table],
         closed: Mapping[str, Punctuations],
         lasting: frozenset[str],
         beside: Beside,
-        common: Any,
     ) -> Any:
         """The first row that stays, behind which clocks strike, once nothing can come in a frame before its own."""
+        cut = self._framed(rows)
+        common = self._common(closed, list(cut))
         if beside.first is not None or not self.clocks or common is None:
             return beside.first
         stay = {
-            h: rows[h] if h in lasting else rows[h].filter(pa.array(matching(closed[h], rows[h])))
-            for h in self.inputs
+            h: t if h in lasting else t.filter(pa.array(matching(closed[h], t)))
+            for h, t in cut.items()
         }
         first = min(self._least(stay), default=None)
         if first is None or common > first:
@@ -411,16 +417,15 @@ class Fold:
         for h, clock in self.clocks.items():
             after = beside.struck.get(h, first)
             if over:
-                upto = clock.next(
-                    max(self._known(beside.last, self._greatest(rows)), default=first)
-                )
+                last = self._known(beside.last, self._greatest(self._framed(rows)))
+                upto = clock.next(max(last, default=first))
             else:
                 cut = [g for g in self.inputs if depends(self.schema, h, g) is not None]
                 common = self._common(closed, cut)
                 if common is None or common >= MOST:
                     common = self._common(closed, self.inputs)
-                last = self._greatest({g: rows[g] for g in cut})
-                upto = max(self._known(common, last), default=after)
+                there = self._greatest({g: rows[g] for g in cut})
+                upto = max(self._known(common, there), default=after)
             out[h] = clock.strikes(after, upto)
         return out
 

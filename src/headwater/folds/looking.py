@@ -14,7 +14,7 @@ from headwater.dataflow.rows import values_of
 from headwater.errors import BadChange, QueryError
 from headwater.folds import ended, keeping
 from headwater.folds.codec import of_texts
-from headwater.folds.columnar import Columnar
+from headwater.folds.columnar import Columnar, FrameQuery
 from headwater.folds.fold import Beside, Fold
 from headwater.folds.instances import Node
 from headwater.folds.kernel import Chain, Keys, Leaf, Marks, Sides
@@ -234,6 +234,9 @@ def _bounds(
         case Sides(left=left, right=right):
             _bounds(fold, left, frame, places, out)
             _bounds(fold, right, frame, places, out)
+        case FrameQuery() if n is not None:
+            for spec, _ in layout.bags[n].values():
+                out[spec.name] = f"until the next `{', '.join(node.marks)}`"
         case Marks(sub=sub) if sub is not None:
             _bounds(fold, sub, f"until the next `{', '.join(node.headers)}`", places, out)
         case Leaf() if n in layout.bags:
