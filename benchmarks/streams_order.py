@@ -256,7 +256,7 @@ def keys(report: Report, asked: Asked, size: Size) -> None:
         f"between {1000 * min(took):.0f} and {1000 * max(took):.0f} ms; {loaded()}",
     )
     report.say(
-        f"{short(size.keys)} keys get their first state in {load:.1f} s, {short(int(size.keys / load))} a second; after that an "
+        f"{short(size.keys)} keys get their first state in {load:.1f} s, {number(size.keys / load)} a second; after that an "
         f"increment of {short(many)} rows takes between {1000 * min(took):.0f} and {1000 * max(took):.0f} ms."
     )
 
