@@ -14,7 +14,7 @@ import pytest
 import headwater as hw
 import headwater.st as st
 from headwater.engine.spark.session import Session
-from headwater.errors import BadChange, NameTaken, StepFailed, StreamError, UnknownName
+from headwater.errors import BadChange, NameTaken, ScalarError, StepFailed, StreamError, UnknownName
 
 Opened = Callable[..., hw.Database]
 
@@ -295,3 +295,44 @@ def test_hours_of_another_zone_whatever_the_size(
     assert told(db, "n") == [3, 100]
     assert told(db, "h") == [15, 15]
     h.verify()
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "text", "meant"),
+    [
+        pytest.param("FLOAT", 0.1, "cast(v AS STRING)", "0.1", marks=pytest.mark.spark),
+        pytest.param("FLOAT", 0.1, "concat('at ', v)", "at 0.1", marks=pytest.mark.spark),
+        ("BINARY", b"ab", "cast(v AS STRING)", "ab"),
+        ("STRING", "ab", "cast(v AS BINARY)", b"ab"),
+    ],
+)
+def test_casts_that_types_decide_over_few_rows(
+    tmp_path: Path, column: str, value: Any, text: str, meant: Any
+) -> None:
+    """The interpreter, which answers for few rows, wrote a FLOAT with the digits of a double, and bytes as Python does."""
+    with hw.open(tmp_path / "db") as db:
+        db.source("s", f"o BIGINT, v {column}", closes="o")
+        db.stream("z", "seq s", st.map(s=f"o, {text} AS w"), order="o")
+        query = f"SELECT {text} AS w FROM s"
+        db.stream("y", "t[bag s]", st.aggregate(query, gives="told"), order="o", marks={"t": 5})
+        db.apply({"s": [(1, value)]}, punctuate={"s": hw.closed()})
+        assert [r["w"] for r in db["z"].output_table().to_pylist()] == [meant]
+        assert [r["w"] for r in db["y"].output_table().to_pylist()] == [meant]
+        db["z"].verify()
+        db["y"].verify()
+
+
+@pytest.mark.spark
+@pytest.mark.xfail(
+    strict=True,
+    raises=ScalarError,
+    reason="the interpreter, which answers for few rows, gives up with ScalarError where Spark has a value",
+)
+def test_a_value_that_only_spark_has_over_few_rows(tmp_path: Path) -> None:
+    """Over more than 64 rows Spark answers, and nothing fails; last_day of December 9999 is such a value, too."""
+    with hw.open(tmp_path / "db") as db:
+        db.source("s", "o BIGINT, v STRING", closes="o")
+        query = "SELECT initcap(v) AS w FROM s"
+        db.stream("z", "t[bag s]", st.aggregate(query, gives="told"), order="o", marks={"t": 5})
+        db.apply({"s": [(1, "École de là")]}, punctuate={"s": hw.closed()})
+        assert told(db, "w") == ["École De Là"]

@@ -35,7 +35,17 @@ from headwater.calculus.terms import (
     substitute,
     subterms,
 )
-from headwater.calculus.types import BIGINT, INT, TIMESTAMP, MapType, RecordType, bag
+from headwater.calculus.types import (
+    BIGINT,
+    BINARY,
+    FLOAT,
+    INT,
+    STRING,
+    TIMESTAMP,
+    MapType,
+    RecordType,
+    bag,
+)
 from headwater.engine import view_rows
 from headwater.engine.change import Change, schema_of
 from headwater.engine.increment import Increment
@@ -56,6 +66,8 @@ _ONE = RecordType(((INSTANCE, BIGINT),))
 
 _IN_ANY_ZONE = frozenset(("=", "<>", "<", "<=", ">", ">=", "<=>"))
 """Functions of instants that mean the same in every time zone."""
+_BY_TYPE = frozenset(((FLOAT, STRING), (BINARY, STRING), (STRING, BINARY)))
+"""From which type to which a value is made another by the types alone."""
 
 
 class Asked:
@@ -77,11 +89,19 @@ class Asked:
     @cached_property
     def in_zone(self) -> bool:
         """Whether an instant is taken apart or made somewhere, for which the interpreter knows only UTC."""
-        calls = [t for t in subterms(self.term) if isinstance(t, Call)]
         return any(
             c.function not in _IN_ANY_ZONE and TIMESTAMP in (type_of(c), *map(type_of, c.args))
-            for c in calls
+            for c in self._calls
         )
+
+    @cached_property
+    def beyond(self) -> bool:
+        """Whether it has a cast that the interpreter, whose values have no types, does otherwise."""
+        return any((type_of(a), type_of(c)) in _BY_TYPE for c in self._calls for a in c.args)
+
+    @cached_property
+    def _calls(self) -> list[Call]:
+        return [t for t in subterms(self.term) if isinstance(t, Call)]
 
     @cached_property
     def _rows(self) -> dict[str, RecordType]:

@@ -87,7 +87,7 @@ class Sql:
         """The rows of a query over many sets of tables, asked at once."""
         asked = self.asked(text, {n: h for n, (h, _) in many[0].items()})
         size = len(many) + sum(len(rows) for tables in many for _, rows in tables.values())
-        if size <= FEW and (self.session.zone in _UTC or not asked.in_zone):
+        if size <= FEW and not asked.beyond and (self.session.zone in _UTC or not asked.in_zone):
             with contextlib.suppress(NotInterpretable):  # a scalar that only Spark has
                 return [_interpreted(asked.term, asked.row, tables) for tables in many]
         given = {}
