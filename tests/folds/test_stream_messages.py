@@ -139,7 +139,7 @@ DEFINED: dict[str, Defined] = {
         ("`ts` of `rides` is timestamp, `day` of `days` is date", "give them one type"),
     ),
     "order by text": (
-        "seq days", PASS, {"order": "name"}, StreamError, ("`name` of `days` is string", "a time, a date or a number"),
+        "seq days", PASS, {"order": "name"}, StreamError, ("`name` of `days` is string", "a time, a date, a whole number or a double"),
     ),
     "clock backwards": (
         HOURS, PASS, {"marks": {"hour": "-1 hour"}}, HeadwaterError,

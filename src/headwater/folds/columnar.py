@@ -208,7 +208,8 @@ class HighestOf(Columnar):
             ranks = pc.rank(values, "ascending", tiebreaker="dense")
             numbers = np.asarray(ranks).astype(np.int64)
         most = np.full(count, -np.inf if numbers.dtype.kind == "f" else 0, numbers.dtype)
-        np.maximum.at(most, frame[there], numbers[there])  # NaN wins against all
+        with np.errstate(invalid="ignore"):
+            np.maximum.at(most, frame[there], numbers[there])  # NaN wins against all
         mine = most[frame]
         same = (numbers == mine) | ((numbers != numbers) & (mine != mine))
         found: Bools = same & there

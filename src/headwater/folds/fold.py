@@ -32,7 +32,7 @@ from headwater.folds.batch import Rows, Told, row_type
 from headwater.folds.clock import Strikes
 from headwater.folds.ended import without_ended
 from headwater.folds.instances import GOES_ON, Instances, Node, uncollected
-from headwater.folds.pending import add, all_waiting, pending_spec, waiting
+from headwater.folds.pending import add, all_waiting, check_placed, pending_spec, waiting
 from headwater.folds.ready import Ordered, codes_of, ready
 from headwater.folds.scale import MOST, Numbers, Scale
 from headwater.plan.program import WEIGHT
@@ -217,7 +217,7 @@ class Fold:
         upto = {h: MOST if h in lasting and self._is_free(h) else reach for h in self.inputs}
         for h in self.inputs:
             new = came.get(h)
-            self._check_order(h, new)
+            check_placed(self.name, h, new, self.order[h], self.scale)
             there = [self._waited(working, h, beside.low, upto[h])] if upto[h] is not None else []
             if new is not None and new.num_rows and upto[h] is not None:
                 numbers = self.scale.numbers(column(new, self.order[h]))
@@ -329,15 +329,6 @@ class Fold:
             return first
         earlier = any(clock.next(common) <= first for clock in self.clocks.values())
         return None if earlier else first
-
-    def _check_order(self, header: str, new: pa.Table | None) -> None:
-        if new is not None and new.num_rows and column(new, self.order[header]).null_count:
-            mask = pc.is_null(column(new, self.order[header]))
-            row = new.filter(mask).slice(0, 1).drop_columns([WEIGHT]).to_pylist()[0]
-            raise StreamError(
-                f"a row of `{header}` has NULL in `{self.order[header]}`, by which the stream `{self.name}` is ordered: {row}",
-                hint="nothing was applied; give it a value, or declare the column NOT NULL",
-            )
 
     def _waited(self, working: Working, header: str, low: Any, reach: Any) -> pa.Table:
         spec = self.pending(header)
