@@ -13,6 +13,7 @@ import pytest
 
 import headwater as hw
 import headwater.st as st
+from headwater.engine.spark.session import Session
 from headwater.errors import BadChange, NameTaken, StepFailed, StreamError, UnknownName
 
 Opened = Callable[..., hw.Database]
@@ -275,3 +276,22 @@ def test_emit_that_is_called_in_a_wrong_way(made: Opened) -> None:
 
 def test_a_column_with_a_backtick_in_its_name() -> None:
     assert [n for n, _ in st.fields("`a``b` BIGINT, c STRING")] == ["a`b", "c"]
+
+
+def test_hours_of_another_zone_whatever_the_size(
+    made: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Queries over few rows were answered in UTC, and those over many in the zone of the database."""
+    monkeypatch.setattr(Session, "zone", "America/New_York")
+    db = made("TIMESTAMP")
+    hours = st.aggregate("SELECT min(hour(o)) AS h, count(*) AS n FROM s", gives="told")
+    h = db.stream("z", "day[bag s]", hours, order="o", marks={"day": "1 day"})
+    few = [(i, datetime(2026, 1, 1, 20, i, tzinfo=UTC)) for i in range(3)]
+    many = [(i, datetime(2026, 1, 2, 20, i % 60, tzinfo=UTC)) for i in range(100)]
+    db.apply(
+        {"s": few}, punctuate={"s": hw.closed(o=hw.below(datetime(2026, 1, 2, 1, tzinfo=UTC)))}
+    )
+    db.apply({"s": many}, punctuate={"s": hw.closed()})
+    assert told(db, "n") == [3, 100]
+    assert told(db, "h") == [15, 15]
+    h.verify()

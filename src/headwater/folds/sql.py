@@ -41,6 +41,8 @@ Row = tuple[Any, ...]
 Fields = tuple[tuple[str, Base], ...]
 FEW = 64
 """Rows and frames that the interpreter answers a query for."""
+_UTC = ("UTC", "Etc/UTC", "GMT", "Z")
+"""Names of the zone in which the interpreter has instants."""
 
 
 class Sql:
@@ -84,7 +86,8 @@ class Sql:
     ) -> list[list[Row]]:
         """The rows of a query over many sets of tables, asked at once."""
         asked = self.asked(text, {n: h for n, (h, _) in many[0].items()})
-        if len(many) + sum(len(rows) for tables in many for _, rows in tables.values()) <= FEW:
+        size = len(many) + sum(len(rows) for tables in many for _, rows in tables.values())
+        if size <= FEW and (self.session.zone in _UTC or not asked.in_zone):
             with contextlib.suppress(NotInterpretable):  # a scalar that only Spark has
                 return [_interpreted(asked.term, asked.row, tables) for tables in many]
         given = {}
