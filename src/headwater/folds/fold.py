@@ -470,19 +470,22 @@ class Fold:
         """Rows of a header by their order; those that are equal in it and depend on each other by the row itself."""
         keys = depends(self.schema, header, header)
         numbers = self.scale.numbers(column(table, self.order[header]))
-        codes = codes_of(table, keys or ())
+        order = np.argsort(numbers, kind="stable")
+        n = numbers[order]
+        at_once = _with_neighbours(n[1:] == n[:-1])
+        if keys is not None and at_once.any():
+            order[at_once] = self._untied(header, table, keys, order[at_once])
+        return table if (np.diff(order) == 1).all() else table.take(pa.array(order))
+
+    def _untied(self, header: str, table: pa.Table, keys: Sequence[str], rows: Ints) -> Ints:
+        """Rows that are equal in their order with others: by it, by key, and those of one key by the row itself."""
+        numbers = self.scale.numbers(column(table, self.order[header]))[rows]
+        codes = codes_of(table.take(pa.array(rows)), keys)
         order = np.lexsort((codes, numbers))
-        same = np.zeros(len(order), np.bool_)
-        n, c = numbers[order], codes[order]
-        equal = (
-            (n[1:] == n[:-1]) & (c[1:] == c[:-1])
-            if keys is not None
-            else np.zeros(len(n) - 1, np.bool_)
-        )
-        same[1:] |= equal
-        same[:-1] |= equal
+        rows, n, c = rows[order], numbers[order], codes[order]
+        same = _with_neighbours((n[1:] == n[:-1]) & (c[1:] == c[:-1]))
         if same.any():
-            tied = order[same]
+            tied = rows[same]
             if self.ties == "error":
                 raise self._tied(header, table, tied)
             part = table.take(pa.array(tied))
@@ -491,8 +494,8 @@ class Fold:
             )
             by = ["_n", "_c", *table.column_names]
             placed = pc.sort_indices(part, [(k, "ascending", "at_start") for k in by])
-            order[same] = tied[np.asarray(placed)]
-        return table.take(pa.array(order))
+            rows[same] = tied[np.asarray(placed)]
+        return rows
 
     def _tied(self, header: str, table: pa.Table, tied: Ints) -> Ties:
         a, b = table.take(pa.array(tied[:2])).to_pylist()
@@ -529,6 +532,14 @@ def _behind_each_other(parts: Sequence[pa.Table], header: Header) -> pa.Table:
     schema = schema_of(row_type(header))
     cast = [p.select(schema.names).cast(schema) for p in parts if p.num_rows]
     return pa.concat_tables([schema.empty_table(), *cast])
+
+
+def _with_neighbours(equal: Bools) -> Bools:
+    """Which of some values in order are equal to one beside them, from whether each is equal to the next."""
+    out = np.zeros(len(equal) + 1, np.bool_)
+    out[1:] |= equal
+    out[:-1] |= equal
+    return out
 
 
 def _only_inserted(rows: pa.Table) -> bool:
