@@ -83,7 +83,8 @@ class Editing:
             below = [v.place for n, v in views.items() if n.lower() in read_by]
             place = known.place if known else 0
             if place <= max(below, default=0):
-                place = 1 + max(v.place for v in (*views.values(), *self.catalog.views.values()))
+                others = (*views.values(), *self.catalog.views.values())
+                place = 1 + max((v.place for v in others), default=0)
             program, made = self._planned(out, program, replace(made, place=place), term, data)
             views[name] = made
         program = shared(program, self.program)
@@ -135,7 +136,10 @@ class Editing:
 
     def _read_again(self, out: Catalog, known: ViewDef, read: Read) -> tuple[Term, ViewDef]:
         """A view that reads one that is replaced: its own columns stay, and those that it names must be there."""
-        term, named = self.catalog.term(known.name), names_read(self.catalog.term(known.name), known)
+        term, named = (
+            self.catalog.term(known.name),
+            names_read(self.catalog.term(known.name), known),
+        )
         was = self.catalog.views
         others = [n for n, v in out.views.items() if n.lower() in named and v.type != was[n].type]
         if not others:

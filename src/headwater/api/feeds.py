@@ -147,7 +147,7 @@ def count(name: str, step: Step, scalars: Scalars) -> int:
         assert step.replaced is not None
         now = Held(step.program, step.view, step.now)
         return sum(h.rows(scalars).num_rows for h in (step.replaced, now))
-    return rows.num_rows
+    return int(rows.num_rows)
 
 
 def _instead(name: str, since: int, rows: pa.Table, replaced: Held, scalars: Scalars) -> pa.Table:

@@ -14,9 +14,9 @@ from typing import Any
 import pyarrow as pa
 
 from headwater.api.catalog import SEEN, Catalog, SourceDef, facts_of
-from headwater.api.replacing import Replacing
 from headwater.api.dropping import without_source
 from headwater.api.feeding import put
+from headwater.api.replacing import Replacing
 from headwater.api.stages import FlowHandle
 from headwater.dataflow import maps
 from headwater.dataflow.define import Readable, Stage

@@ -28,11 +28,13 @@ from headwater.engine.ledgers import LEDGER
 from headwater.engine.rings import spec_of
 from headwater.engine.spark.session import Counts
 from headwater.engine.working import Working
-from headwater.errors import NameTaken, ParseError, Purged, QueryError
+from headwater.errors import ParseError, Purged, QueryError
 from headwater.language.queries import read_query
 from headwater.plan import stored
 from headwater.plan.compiler import STRATEGIES
 from headwater.plan.program import Program
+from headwater.show.edits import explain_edit
+from headwater.show.explain import explain_can
 from headwater.state.store import Commit as StoreCommit
 
 _STATEMENT = re.compile(
@@ -102,14 +104,38 @@ class Replacing(Declaring):
         name, query = found["quoted"] or found["name"], found["query"].strip().removesuffix(";")
         return self.view(name, query.strip(), replace=found["instead"] is not None)
 
+    def can(
+        self, query: Any, closes: Mapping[str, Any] | None = None, instead_of: str | None = None
+    ) -> str:
+        """What would be kept for a query, and what a change would cost; nothing is defined. Or why it cannot be.
+
+        With `closes`, the schemes of some sources in the form that `source` takes, what would grow if they had these.
+        With `instead_of`, what replacing that view by the query would keep, fill and drop, and what it would read.
+        """
+        if instead_of is None:
+            return super().can(query, closes)
+        name, known = self.catalog.named(instead_of), self._defined
+        if name not in known.catalog.views:
+            raise self._unknown(instead_of)
+        if closes is not None:
+            raise QueryError(
+                "both `closes` and `instead_of` are given", hint="ask for one after the other"
+            )
+        was = known.catalog.views[name]
+        edit = self._edit({name: Given(query, was.strategy, was.key)})
+        self._check_read(edit)
+        again = self._filled_again(edit)
+        runs = self.store.at(known.version).version.maps
+        entries = {n: sum(r.rows for r in refs) for n, (_, refs) in runs.items()}
+        made = edit.catalog.views[name]
+        told = explain_can(known.program, edit.program, name, made.kept, made.why)
+        return f"{told}\n{explain_edit(known.program, edit.program, edit.moved, again, entries)}"
+
     # --- one edit -------------------------------------------------------------------------------------------------------
 
     def _edit(self, given: Mapping[str, Given]) -> Edit:
         """What the database would become if views had other queries."""
         known = self._defined
-        taken = [n for n in given if n in known.catalog.sources]
-        if taken:
-            raise NameTaken(f"`{taken[0]}` is a source", hint="views are replaced by views")
         editing = Editing(known.catalog, known.program, given)
 
         def read(query: Any, schemas: Any) -> Any:
@@ -153,8 +179,7 @@ class Replacing(Declaring):
         self._check_read(edit)
         for n in edit.planned:
             self._register(edit.catalog.views[n])
-        lacking = {m for n in edit.moved for m in self._lacking(after, n)}
-        lacking |= _of_other_columns(before.program, after)
+        lacking = self._filled_again(edit)
         assert self._writer is not None
         self._spare({*self._writer.dead})  # the new plan may read what nobody read of the old one
         note = REPLACE + ", ".join(given)
@@ -191,6 +216,11 @@ class Replacing(Declaring):
             self._set_graph(commit, sent, graph)
         self._became(sent)
         return size
+
+    def _filled_again(self, edit: Edit) -> set[str]:
+        """The maps that both programs have by name, and that are filled again: entries may be gone, or columns be others."""
+        lacking = {m for n in edit.moved for m in self._lacking(edit.program, n)}
+        return lacking | _of_other_columns(self.program, edit.program)
 
     def _check_read(self, edit: Edit) -> None:
         """Raises where somebody reads a view who cannot follow: a stream, or a stage or a ledger with other columns."""

@@ -75,7 +75,9 @@ def _check_words(
                 raise _refused(template, f"`{word}` belongs to a query")
             then = words[i + 2] if i + 2 < len(words) else ("", "")
             raises = ours and low == "raise_error" and (after, then[0]) == ("(", "text")
-            if not raises:  # with a text that is given, as ours are for rows that there should be none of
+            if (
+                not raises
+            ):  # with a text that is given, as ours are for rows that there should be none of
                 _check_word(template, low, after, then[1])
         if kind == "quoted" and after == "(" and word not in called:
             raise _refused(template, f"{word} is called, and a function's name has no quotes")

@@ -1,0 +1,56 @@
+"""An edit in words: what would be kept, filled and dropped if views had other queries, and what that reads."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from headwater.plan.program import Map, Program
+
+
+def explain_edit(
+    before: Program,
+    after: Program,
+    moved: Sequence[str],
+    again: Collection[str],
+    entries: Mapping[str, int],
+) -> str:
+    """What an edit would do: `moved` are the views that it changes, `again` the maps that both programs have and it fills.
+
+    `entries` says how many entries each map has now.
+    """
+    kept = [m for n, m in after.maps.items() if n in before.maps and n not in again]
+    new = [m for n, m in after.maps.items() if n not in before.maps or n in again]
+    gone = [m for n, m in before.maps.items() if n not in after.maps]
+    lines = [
+        f"INSTEAD: {len(kept)} maps are kept, {len(new)} filled, none adopted, {len(gone)} dropped"
+    ]
+    if not moved:
+        lines.append("  the answer is the same, written otherwise: nothing moves")
+    lines += [f"  VIEW {n} is planned anew" for n in moved]
+    lines += [f"  KEEP {_said(m)}, {entries.get(m.name, 0):,} entries" for m in kept]
+    for m in new:
+        lines.append(f"  FILL {_said(m)}{_reads(after, m, entries)}")
+    lines += [f"  DROP {_said(m)}, {entries.get(m.name, 0):,} entries" for m in gone]
+    return "\n".join(lines)
+
+
+def _said(m: Map) -> str:
+    return f"{m.note or 'looked up by deltas'}, by {', '.join(m.lookup) or 'nothing'}"
+
+
+def _reads(program: Program, m: Map, entries: Mapping[str, int]) -> str:
+    """What filling a map reads: relations whole, and maps by key."""
+    held = {x.reads[0]: x.name for x in program.maps.values() if x.fields and len(x.reads) == 1}
+    whole, by_key = dict[str, None](), dict[str, None]()
+    for s in program.kept[m.name].filling if m.name in program.kept else ():
+        if s.drives in program.strata:
+            whole[f"the answer {s.drives}"] = None
+        else:
+            count = entries.get(held.get(s.drives, ""), 0)
+            whole[f"`{s.drives}` ({count:,} entries)"] = None
+        by_key |= {
+            f"{program.maps[n].note or 'a map'} ({entries.get(n, 0):,} entries)": None
+            for n in s.reads
+        }
+    out = f", from all of {' and '.join(whole)}" if whole else ""
+    return out + (f", looking up {' and '.join(by_key)}" if by_key else "")
