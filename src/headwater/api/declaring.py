@@ -48,6 +48,7 @@ from headwater.language.declared import ddl_of, ddl_of_struct, declared
 from headwater.language.queries import read_query, text_of
 from headwater.language.schema import EXAMPLE
 from headwater.language.sql.places import placed
+from headwater.plan.adopting import Adopted
 from headwater.plan.compiler import STRATEGIES
 from headwater.plan.maps import key_fields
 from headwater.plan.nested.sources import source_parts
@@ -299,13 +300,18 @@ class Declaring(Applying):
         )
 
     def _fill(
-        self, commit: StoreCommit, working: Working, program: Program, before: Program
+        self,
+        commit: StoreCommit,
+        working: Working,
+        program: Program,
+        before: Program,
+        adopted: Mapping[str, Adopted] | None = None,
     ) -> None:
         """Computes the maps of a program that the one before does not have, from what is there."""
         # Sources that have had rows and keep none.
         gone = [k.removeprefix(SEEN) for k in commit.base.facts if k.startswith(SEEN)]
         small = self.policy.most_here
-        Backfill(program, working, self.session, self.path, small, gone).run(before)
+        Backfill(program, working, self.session, self.path, small, gone, adopted).run(before)
 
     def drop(self, name: str) -> None:
         """Takes away a view, or a source that no view reads, with the maps that only it needs."""
