@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import headwater as hw
-from edits import Edit, Played, bag, edit_story
+from edits import Played, bag, edit_story
 from headwater import errors, flow
 from headwater.api.editing import Editing
 from headwater.engine.fill import Backfill
@@ -446,24 +446,24 @@ def test_stopped_anywhere_it_is_the_version_before_or_after(
 # --- the law ------------------------------------------------------------------------------------------------------------
 
 
-def played(seed: int) -> Played:
+def played(seed: int, alike: bool = False) -> Played:
     with tempfile.TemporaryDirectory() as folder:
-        made = Played(edit_story(seeded(seed, [])), Path(folder), reopens=seed % 3 == 0)
+        story = edit_story(seeded(seed, []), alike=alike)
+        made = Played(story, Path(folder), reopens=seed % 3 == 0)
         made.play()
     return made
 
 
 def test_replacing_is_defining_anew() -> None:
-    assert sum(played(seed).edits for seed in (2, 4)) > 8
+    assert played(4).edits > 4
+
+
+def test_replacing_by_a_query_alike() -> None:
+    assert played(3, alike=True).adopted > 2
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(100, 400, 20))
 def test_replacing_is_defining_anew_longer(first: int) -> None:
     for seed in range(first, first + 20):
-        played(seed)
-
-
-def test_a_story_has_edits() -> None:
-    story = edit_story(seeded(1, []))
-    assert sum(isinstance(s, Edit) for s in story.steps) >= 5
+        played(seed, alike=seed % 2 == 0)

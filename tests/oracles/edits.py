@@ -19,6 +19,7 @@ from headwater.api.feeds import REPLACE
 from headwater.errors import DefinedAnew, EngineError, NotIncremental, QueryError, TypeMismatch
 from random_sql import Columns
 from random_sql_clauses import Clauses
+from random_sql_words import joined, sql
 from random_values import Pick
 from view_stories import Apply, Row, Shapes, Stories, Table, form
 
@@ -41,16 +42,53 @@ class EditStory:
     steps: Sequence[Apply | Edit]
 
 
-def edit_story(pick: Pick, edits: int = 3) -> EditStory:
-    """A view, a reader of it, and a story in which changes come between edits of either."""
+class Family:
+    """Queries that are edits of each other: the same join and columns, with other filters, HAVING and branches."""
+
+    def __init__(self, pick: Pick, known: Mapping[str, Columns]):
+        self.pick, self.shapes = pick, Shapes(pick, known, dict.fromkeys(known, 1))
+        self.clause, self.joined, self.where = self.shapes.from_clause(2, None, None)
+        if pick(2):
+            items, self.tail, self.columns = self.shapes.grouped(self.joined)
+        else:
+            found = [self.shapes.choose(self.joined) for _ in range(2)]
+            items = [sql(f"{{}} AS c{i}", c.text) for i, c in enumerate(found)]
+            self.tail, self.columns = sql(""), [(f"c{i}", c.kind) for i, c in enumerate(found)]
+        self.items = joined(", ", items)
+        self.conditions = [self.shapes.condition(self.joined) for _ in range(3)]
+
+    def query(self) -> str:
+        """One of them."""
+        made = self.branch()
+        return f"{made} UNION ALL {self.branch()}" if self.pick(5) == 4 else made
+
+    def branch(self) -> str:
+        """One SELECT: some of its filters, now and then one more."""
+        where = [*self.where, *(c for c in self.conditions if self.pick(2))]
+        if self.pick(3) == 2:
+            where.append(self.shapes.condition(self.joined))
+        tail = sql(" WHERE {}", joined(" AND ", where)) if where else sql("")
+        return sql("SELECT {} FROM {}{}{}", self.items, self.clause, tail, self.tail).spark
+
+
+def edit_story(pick: Pick, edits: int = 3, alike: bool = False) -> EditStory:
+    """A view, a reader of it, and a story in which changes come between edits of either.
+
+    The queries of the view have nothing in common but their columns; if they are `alike`, they are a family.
+    """
     stories = Stories(pick, most=9)
     known = {n: t.columns for n, t in stories.tables.items()}
-    columns = Clauses(pick, known, 3).wanted(flat=True)
+    family = Family(pick, known)
+    columns = family.columns if alike else Clauses(pick, known, 3).wanted(flat=True)
     reads = {**known, "v": columns}
-    steps: list[Apply | Edit] = [stories.apply(), Edit({"v": _query(pick, known, columns)})]
+
+    def query() -> str:
+        return family.query() if alike else _query(pick, known, columns)
+
+    steps: list[Apply | Edit] = [stories.apply(), Edit({"v": query()})]
     steps.append(Edit({READER: _reader(pick, reads)}))
     for _ in range(edits):
-        steps += [stories.apply(), Edit({"v": _query(pick, known, columns)}), stories.apply()]
+        steps += [stories.apply(), Edit({"v": query()}), stories.apply()]
         if pick(3) == 2:
             steps.append(Edit({READER: _reader(pick, reads)}))
     everything = {n: [(r, -w) for r, w in rows.items()] for n, rows in stories.rows.items()}
@@ -84,7 +122,7 @@ class Played:
         self.story, self.path, self.reopens = story, path, reopens
         self.rows: dict[str, Counter[Row]] = {n: Counter() for n in story.tables}
         self.queries: dict[str, str] = {}
-        self.edits = self.refused = self.count = 0
+        self.edits = self.refused = self.count = self.adopted = 0
         self.db = self._open("edited")
 
     def _open(self, name: str) -> hw.Database:
@@ -136,6 +174,8 @@ class Played:
             return self._edit(step)
         self.queries |= step.queries
         self.edits += 1
+        maps = self.db.store.at(self.db.version).version.maps.values()
+        self.adopted += any(r.of for _, refs in maps for r in refs)
         return True
 
     def _compare(self, step: Apply | Edit) -> None:

@@ -60,16 +60,29 @@ def _differ_by_filters(a: Monomial, b: Monomial) -> bool:
 
 
 def _between(sign: int, m: Monomial, other: Monomial) -> list[tuple[int, Monomial, frozenset[Var]]]:
-    """The rows that pass the filters of one monomial and not those of another; none if they are fewer filters."""
-    theirs = _only(other, m)
+    """The rows that pass the filters of one monomial and not those of another; none where the first say all that the others do."""
+    mine, theirs = _only(m, other), _only(other, m)
+    theirs = [f for f in theirs if not any(_implies(g, f) for g in mine)]
     if not theirs:
         return []
     conditions = [f.condition for f in theirs]
     both = Call("and", tuple(conditions)) if len(conditions) > 1 else conditions[0]
     passes = Call("coalesce", (both, Const(False, BOOLEAN)))
     outside = Pred(Call("not", (passes,)))
-    by = frozenset(v for f in (*_only(m, other), outside) for v in variables(f))
+    by = frozenset(v for f in (*mine, outside) for v in variables(f))
     return [(sign, Monomial(m.atoms, (*m.factors, outside), m.output), by)]
+
+
+def _implies(f: Pred, g: Pred) -> bool:
+    """Whether what passes one filter passes another: both compare the same with constants, in the same direction."""
+    match f.condition, g.condition:
+        case (Call(op, (left, Const(a, t))), Call(other, (right, Const(b, u)))):
+            comparable = (op, left, t) == (other, right, u) and None not in (a, b)
+            if comparable and op in ("<", "<="):
+                return bool(a <= b)
+            if comparable and op in (">", ">="):
+                return bool(a >= b)
+    return False
 
 
 def _only(m: Monomial, other: Monomial) -> list[Pred]:
