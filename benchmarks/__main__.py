@@ -1,4 +1,5 @@
-"""Runs the parts: `python -m benchmarks [part] [--scale small|ordinary|full]`; `nested` is `nested-batch` too.
+"""Runs the parts: `python -m benchmarks [part] [--scale small|ordinary|full]`; `nested` is `nested-batch` too,
+and `streams` is `streams-order`.
 
 A part is a function from a report and a scale; it measures, checks what it measured, and writes
 `benchmarks/results/PART.json`, a table in `PART.md` and plots in `PART-*.png`. A missed target is reported,
@@ -10,8 +11,18 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
-from benchmarks import compile, dataflow, nested, nested_batch, sql, state, streams, views
-from benchmarks.report import SCALES, Report
+from benchmarks import (
+    compile,
+    dataflow,
+    nested,
+    nested_batch,
+    sql,
+    state,
+    streams,
+    streams_order,
+    views,
+)
+from benchmarks.report import ROOT, SCALES, TRIAL, Report
 
 PARTS: dict[str, Callable[[Report], None]] = {
     "compile": compile.run,
@@ -22,6 +33,7 @@ PARTS: dict[str, Callable[[Report], None]] = {
     "nested-batch": nested_batch.run,
     "dataflow": dataflow.run,
     "streams": streams.run,
+    "streams-order": streams_order.run,
 }
 
 
@@ -29,7 +41,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("part", nargs="?", choices=[*PARTS], help="one part; all without it")
     parser.add_argument("--scale", choices=SCALES, default="ordinary")
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        choices=[*streams_order.PIECES],
+        help=f"some pieces of streams-order alone, written to {TRIAL.relative_to(ROOT)}",
+    )
     given = parser.parse_args()
+    if given.only:
+        report = Report("streams-order", given.scale)
+        report.folder = TRIAL
+        streams_order.run(report, tuple(given.only))
+        report.write()
+        print(report.summary())
+        return
     for part in [p for p in PARTS if p.startswith(given.part or "")]:
         report = Report(part, given.scale)
         PARTS[part](report)

@@ -19,11 +19,13 @@ from typing import Any
 CALLS = 10
 
 
-def peak_of(prepare: Callable[..., Callable[[], object]], *given: Any) -> tuple[int, int, int]:
+def peak_of(
+    prepare: Callable[..., Callable[[], object]], *given: Any, calls: int = CALLS
+) -> tuple[int, int, int]:
     """`RssAnon` in bytes before `prepare(*given)()` and at its peak, and how often it was read."""
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
-    child = context.Process(target=_child, args=(there, prepare, given), daemon=True)
+    child = context.Process(target=_child, args=(there, prepare, given, calls), daemon=True)
     child.start()
     there.close()
     assert child.pid is not None
@@ -42,11 +44,13 @@ def peak_of(prepare: Callable[..., Callable[[], object]], *given: Any) -> tuple[
     return before, peak, reads
 
 
-def _child(pipe: Connection, prepare: Callable[..., Callable[[], object]], given: Any) -> None:
+def _child(
+    pipe: Connection, prepare: Callable[..., Callable[[], object]], given: Any, calls: int
+) -> None:
     call = prepare(*given)
     pipe.send("ready")
     pipe.recv()
-    for _ in range(CALLS):
+    for _ in range(calls):
         call()
     pipe.send("done")
 

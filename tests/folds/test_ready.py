@@ -117,7 +117,7 @@ class Case:
                 continue
             mine = {k: x.row[self.headers[x.header].columns.index(k)] for k in keys}
             names = self.headers[h].columns
-            domains = [[mine[c]] if c in mine else _domain(c, self.type) for c in names]
+            domains = [[mine[c]] if c in mine else _domain(c, self.type, True) for c in names]
             for cells in product(*domains):
                 y = Event(h, self.headers[h].row(*cells))
                 if self._stands_before(y, x):
@@ -141,12 +141,14 @@ def _depth(schema: Schema, header: str) -> int:
             return next(_depth(p, header) for p in parts if header in headers_of(p))
 
 
-def _domain(column: str, type: Base) -> list[Any]:
+def _domain(column: str, type: Base, finely: bool = False) -> list[Any]:
+    """The values of a column; finely, also those between the times of rows."""
     if column in KEYS:
         return list(VALUES)
     if column == "t":
-        halves = [0.5] if type in (DOUBLE, TIMESTAMP) else []
-        return [at(n + more, type) for n in range(-1, TIMES + 1) for more in (0, *halves)]
+        more = (0.5, *((0.25, 0.75) if finely else ()))
+        halves = more if type in (DOUBLE, TIMESTAMP) else ()
+        return [at(n + part, type) for n in range(-1, TIMES + 1) for part in (0, *halves)]
     return [0]
 
 

@@ -139,7 +139,7 @@ DEFINED: dict[str, Defined] = {
         ("`ts` of `rides` is timestamp, `day` of `days` is date", "give them one type"),
     ),
     "order by text": (
-        "seq days", PASS, {"order": "name"}, StreamError, ("`name` of `days` is string", "a time, a date or a number"),
+        "seq days", PASS, {"order": "name"}, StreamError, ("`name` of `days` is string", "a time, a date, a whole number or a double"),
     ),
     "clock backwards": (
         HOURS, PASS, {"marks": {"hour": "-1 hour"}}, HeadwaterError,
@@ -373,6 +373,24 @@ def test_a_bad_row_can_be_taken_away_instead(db: hw.Database) -> None:
         db.punctuate("gps", ts=hw.below(at(9)))
     db.apply({"gps": hw.Delta(deletes=ROWS[1:])}, punctuate={"gps": below(9)})
     assert db["s"].output_table("told").column("x").to_pylist() == [1.0]
+
+
+def test_a_function_that_fails_once_tells_its_rows_once(db: hw.Database) -> None:
+    """What it told before it failed is told by nobody, neither then nor in a later run."""
+    fails = iter([True, True, False])  # a call that fails is made again, to say what it was given
+
+    def once(at: Any, row: Any, emit: Any) -> Any:
+        emit("told", row.taxi, row.x)
+        if next(fails, False):
+            raise ConnectionError("try again")
+        return (1,)
+
+    db.stream("s", "taxi{seq gps}", folding(once), order="ts")
+    db.apply({"gps": ROWS})
+    with refused(db, StepFailed, "`moved` fails with ConnectionError: try again"):
+        db.punctuate("gps", ts=hw.below(at(9)))
+    db.punctuate("gps", ts=hw.below(at(9)))
+    assert db["s"].output_table("told").column("x").to_pylist() == [1.0, 2.0]
 
 
 def test_a_stream_that_fails_over_the_rows_that_are_there_is_not_defined(db: hw.Database) -> None:

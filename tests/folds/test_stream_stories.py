@@ -59,7 +59,7 @@ class Played:
     def declare(self, name: str, header: Header) -> None:
         ddl = ", ".join(f"{n} {t}" for n, t in header.fields)
         keyed = self.story.keyed and "k" in header.columns
-        options: dict[str, Any] = {"closes": ["ts", ("k", "ts")] if keyed else "ts"}
+        options: dict[str, Any] = {"closes": ["ts", ("k", "ts"), "k"] if keyed else "ts"}
         if name in self.story.append_only:
             options["append_only"] = True
         if name in self.story.static:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +73,16 @@ def test_frames_begin_where_nothing_can_come_before(db: Any) -> None:
     db.apply({}, punctuate={"a": hw.closed(), "b": hw.closed()})
     assert minutes(s, "hour") == [60, 120]
     assert str(s.value()).startswith("[<{} | {b(")
+    s.verify()
+
+
+def test_frames_begin_with_the_rows_that_a_clock_cuts(db: Any) -> None:
+    """Rows beside it are told before anything is known of the others, and make no frames."""
+    s = db.stream("s", "hour[bag a] | seq b", st.filter("x > 0", "a"), order="ts", marks=HOUR)
+    db.apply({"b": [(1, at(30), 1)]}, punctuate={"b": below(31)})
+    assert minutes(s, "b") == [30]
+    db.apply({"a": [(1, at(130), 1)]}, punctuate={"a": below(190)})
+    assert minutes(s, "hour") == [180]
     s.verify()
 
 
@@ -340,8 +352,10 @@ def test_a_process_without_the_functions_lets_rows_wait(tmp_path: Path) -> None:
     with opened() as db:
         db.apply({"a": [(1, at(30), 2)]})
         db.apply({"a": [(1, at(20), 3)]}, punctuate={"a": below(25)})
+        assert minutes(db["s"]) == [5]
         with pytest.raises(StreamMissing, match="does not know"):
             db["s"].verify()
+        assert minutes(db["s"]) == [5]  # what was told can be looked at
         other = st.partitioned(st.fold(changed, state="n BIGINT", result="n", gives={"sums": DDL}))
         with pytest.raises(StreamChanged, match="with other steps"):
             db.stream("s", schema, other, order="ts")
@@ -390,3 +404,88 @@ def test_dropped_and_defined_again(db: Any) -> None:
     s = db.stream("s", "hour[bag a]", SUMS, order="ts", marks=HOUR, closes={"sums": "hour"})
     assert before == [(at(60), 1)] and rows(s.output_table()) == [*before, (at(120), 6)]
     s.verify()
+
+
+# --- beside everything else -------------------------------------------------------------------------------
+
+
+def test_what_a_database_does_goes_on_beside_streams(tmp_path: Path) -> None:
+    """Changes, copies, rebuilding, checking, verifying, and versions that go: nothing breaks by a stream."""
+    with hw.open(tmp_path / "db", keep_versions=4) as db:
+        db.source("a", DDL, closes="ts")
+        db.view("by_key", "SELECT k, ts, sum(x) AS x FROM a GROUP BY k, ts")
+        s = db.stream("s", "hour[bag a]", SUMS, order="ts", marks=HOUR, closes={"sums": "hour"})
+        ledger = db.stream("t", "k{seq by_key}", st.filter("x > 1"), order="ts")
+        db.view("most", "SELECT max(total) AS most FROM sums")
+        db.view("all_sums", "SELECT * FROM sums")
+        copy = hw.copies.ParquetCopy(tmp_path / "copy")
+        outputs = hw.copies.ParquetCopy(tmp_path / "outputs")
+        for n in range(6):
+            rows_now = [(n % 3, at(50 * n + 5 * i), i + n) for i in range(3)]
+            db.apply({"a": rows_now}, punctuate={"a": below(50 * n)})
+            copy.sync(db["most"])
+            outputs.sync(db["all_sums"])
+            if n == 3:
+                before = s.value(), ledger.value(), rows(db.table("most"))
+                db.rebuild()
+                assert (s.value(), ledger.value(), rows(db.table("most"))) == before
+        told = db.changes_table("sums", db.version - 1)
+        assert set(told.column("_w").to_pylist()) <= {1}
+        assert sorted(rows(outputs.rows())) == sorted(rows(db.table("sums")))
+        assert rows(copy.rows()) == rows(db.table("most"))
+        assert not db.check().problems
+        for handle in (s, ledger):
+            handle.verify()
+        assert len(s.output_table()) == 4 and ledger.output_table().num_rows > 5
+
+
+KEYS: dict[str, list[Any]] = {
+    "STRING": ["a", "ä", "", None],
+    "TIMESTAMP": [at(0), at(60), None],
+    "DECIMAL(10,2)": [Decimal("1.50"), Decimal("0.00"), None],
+    "DOUBLE": [0.0, -0.0, 1.5, math.inf, math.nan, None],
+    "BINARY": [b"a", b"", None],
+}
+
+
+@pytest.mark.parametrize("type", KEYS)
+def test_keys_of_many_types(tmp_path: Path, type: str) -> None:
+    """States are found by key again, also by NULL, NaN and a zero with a sign."""
+    given = {"sums": f"k {type}, ts TIMESTAMP, x BIGINT"}
+    steps = st.partitioned(st.fold(add, state="n BIGINT", result="n", gives=given))
+    n = 0
+    for _ in range(3):
+        with hw.open(tmp_path / "db") as db:
+            db.source("a", f"k {type}, ts TIMESTAMP, x BIGINT", closes="ts")
+            s = db.stream("s", "k{seq a}", steps, order="ts")
+            new = [(key, at(n + i), 1) for i, key in enumerate(KEYS[type])]
+            n += len(new)
+            db.apply({"a": new}, punctuate={"a": below(n)})
+            last = {repr(k): x for k, _, x in rows(s.output_table())}
+            states = [s.state(k) for k in KEYS[type]]
+            s.verify()
+    zeros = {"0.0": 6} if type == "DOUBLE" else {}
+    assert (
+        last == {repr(k): 3 for k in KEYS[type] if repr(k) != "-0.0"} | zeros or type == "TIMESTAMP"
+    )
+    assert None not in states and sorted(last.values())[0] == 3
+
+
+def test_sources_that_keep_little(tmp_path: Path) -> None:
+    """Rows that a source keeps no longer, or sets aside, are none that a stream needs."""
+    with hw.open(tmp_path / "db") as db:
+        db.source("a", DDL, closes="ts", retain="open", late="aside")
+        db.source("b", DDL, closes="ts", retain=False)
+        s = db.stream("s", "seq a, b", st.filter("x > 0"), order="ts")
+        for n in range(4):
+            late = [(9, at(0), 9)] if n > 1 else []
+            db.apply(
+                {"a": [(1, at(10 * n), 1), *late], "b": [(2, at(10 * n + 5), 2)]},
+                punctuate={"a": below(10 * n), "b": below(10 * n)},
+            )
+        assert minutes(s, "a") == [0, 10, 20] and minutes(s, "b") == [5, 15, 25]
+        assert db.late_table("a").num_rows == 2
+        with pytest.raises(HeadwaterError, match="kept no more"):
+            s.verify()
+        with pytest.raises(HeadwaterError, match="over, and are kept no more"):
+            db.stream("late", "seq a", st.filter("x > 0"), order="ts")

@@ -56,11 +56,15 @@ class Closed:
 
     upto: int = -NEVER
     by_key: dict[int, int] = field(default_factory=dict)
+    ended: set[int] = field(default_factory=set)
+    """Keys of which all rows are closed."""
     over: bool = False
+    static: bool = False
+    """Whether it was over from the beginning."""
 
     def covers(self, key: Any, before: int) -> bool:
         """Whether all rows of a key below a minute are closed; of no key, those of all."""
-        if self.over or before <= self.upto:
+        if self.over or before <= self.upto or key in self.ended:
             return True
         return key is not None and before <= self.by_key.get(key, -NEVER)
 
@@ -84,7 +88,8 @@ def in_order(
     """Events with what they are ordered by: their time, outer marks first, clocks first, then by name and row."""
 
     def place(e: Event) -> Any:
-        return (e.row.ts, depth(schema, e.header), e.header not in clocks, e.header, tuple(e.row))
+        cells = tuple((c is not None, c) for c in e.row)  # NULL comes first
+        return (e.row.ts, depth(schema, e.header), e.header not in clocks, e.header, cells)
 
     return sorted(((place(e), e) for e in events), key=lambda p: p[0])
 
@@ -170,15 +175,22 @@ def meant(
     over = all(c.over for c in used.values())
     held: list[str] = []
     marks: list[Event] = []
-    if clocks and settled(events, used, line, lasting):
-        times = [line.number(e.row.ts) for e in events]
+    cut_by_any = {h for h in used for c in clocks if depends(schema, c, h) is not None}
+    framed = [e for e in events if e.header in cut_by_any]
+    if clocks and settled(framed, {h: used[h] for h in cut_by_any}, line, lasting):
+        times = [line.number(e.row.ts) for e in framed]
         last = (max(times) // FRAME + 1) * FRAME
         for clock in clocks:
             cut = [h for h in used if depends(schema, clock, h) is not None]
             common = _common(used, cut)
             common = _common(used, used) if common == NEVER else common
+            # When all is over the last frame is that of the last row, unless later ones were struck before.
             there = [line.number(e.row.ts) for e in events if e.header in cut]
-            upto = last if over else max([common, *there])
+            moving = [h for h in cut if not used[h].static] or [
+                h for h in used if not used[h].static
+            ]
+            struck = min(used[h].upto for h in moving)
+            upto = max(last, struck) if over else max([common, *there])
             strikes = range(min(times) // FRAME + 1, upto // FRAME + 1)
             row = query.headers[clock].row
             marks += [Event(clock, row(line.at(FRAME * n))) for n in strikes]
@@ -211,14 +223,23 @@ class Story:
 
     def __post_init__(self) -> None:
         for name in self.sources:
-            self.rows[name], self.closed[name] = [], Closed(over=name in self.static)
+            self.rows[name], self.closed[name] = (
+                [],
+                Closed(over=name in self.static, static=name in self.static),
+            )
 
     def random_row(self, name: str) -> Any:
-        """A row that is not late: behind what is closed for it."""
+        """A row that is not late: behind what is closed for it; None where all keys have ended."""
         header = self.sources[name]
-        key = self.pick.randrange(3)
         c = self.closed[name]
-        low = max(c.upto, c.by_key.get(key, 0) if "k" in header.columns else 0, 0)
+        keys = [k for k in range(3) if k not in c.ended or "k" not in header.columns]
+        if not keys:
+            return None
+        key: int | None = self.pick.choice(keys)
+        if not self.keyed and self.pick.random() < 0.1:
+            key = None  # which is a key like any other
+        by_key = c.by_key.get(key, 0) if key is not None and "k" in header.columns else 0
+        low = max(c.upto, by_key, 0)
         number = low + self.pick.randrange(200)
         number = max(low, number // self.grain * self.grain)
         cells = {"k": key, "l": self.pick.randrange(2), "x": self.pick.randrange(6)}
@@ -237,7 +258,8 @@ class Story:
         points: dict[str, Any] = {}
         moving = [name for name in self.sources if name not in self.static]
         for name in moving:
-            inserts = [self.random_row(name) for _ in range(self.pick.randrange(6))]
+            made = [self.random_row(name) for _ in range(self.pick.randrange(6))]
+            inserts = [r for r in made if r is not None]
             open_rows = [r for r in self.rows[name] if not self._is_closed(name, r)]
             if name in self.append_only:
                 open_rows = []
@@ -261,6 +283,10 @@ class Story:
                 key = self.pick.randrange(3)
                 c.by_key[key] = max(c.by_key.get(key, 0), c.upto, 0) + self.pick.randrange(120)
                 points[name] = hw.closed(k=key, ts=hw.below(self.line.at(c.by_key[key])))
+            elif what < 0.8 and self.keyed and "k" in self.sources[name].columns:
+                key = self.pick.randrange(3)
+                c.ended.add(key)
+                points[name] = hw.closed(k=key)
         return changes, points
 
     def end(self) -> dict[str, Any]:

@@ -280,7 +280,7 @@ def test_every_puts_marks_before_rows(times: list[int], interval: int) -> None:
 @few
 @given(some.lists(some.integers(-10, 30), max_size=12).map(sorted), some.integers(0, 12))
 def test_many_rows_at_once_are_rows_one_by_one(times: list[int], cut: int) -> None:
-    """What an engine may call instead of the update row by row: `run`, over any stretch of a sequence."""
+    """What an engine may call instead of the update row by row: `runs`, over any stretches of several sequences."""
     ticking = st.every(5, "tick").on(st.Seq("day"), HEADERS, order="d").transformer
     marking = st.mark(st.when("d > 1") + st.when("d > 3"), "hit", keep=True).on(
         st.Seq("day"), HEADERS, SQL
@@ -292,12 +292,15 @@ def test_many_rows_at_once_are_rows_one_by_one(times: list[int], cut: int) -> No
         for t in times:
             y, told = update(y, Event("day", (t,)))
             expected += told
-        state, told_of_runs = transformer.init(None), []
+        first = transformer.init(None)
+        states, told_of_runs = [first, first, first], [list[Event](), list[Event]()]
         for part in (times[:cut], times[cut:]):
-            state, told = update.run(state, [(t,) for t in part])
-            told_of_runs += [e for _, e in told]
+            rows, bounds = [(t,) for t in (*part, *part)], [0, len(part), len(part), 2 * len(part)]
+            states, told = update.runs(states, rows, bounds)
+            for n, e in told:
+                told_of_runs[n >= len(part)].append(e)
             assert [n for n, _ in told] == sorted(n for n, _ in told)
-        assert (state, told_of_runs) == (y, expected)
+        assert (states, told_of_runs) == ([y, first, y], [expected, expected])
 
 
 def test_a_row_after_its_mark_or_without_a_time() -> None:

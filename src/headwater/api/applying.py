@@ -110,6 +110,7 @@ class Applying(Streaming):
         rows: dict[str, int] = {}
         try:
             for n, given in changes:
+                self._check_not_read(n)
                 n, made, count = staged_change(
                     self.catalog, self.session, self.path, n, given, cast
                 )
@@ -140,6 +141,18 @@ class Applying(Streaming):
             database=self,
         )
 
+    def _check_not_read(self, name: Any) -> None:
+        """Raises where a static source changes that a stream has taken as a whole."""
+        source = self.catalog.sources.get(self.catalog.named(name)) if self.stream_defs else None
+        if source is None or not source.static:
+            return
+        for stream in self.stream_defs.values():
+            if source.name in stream.inputs:
+                raise BadChange(
+                    f"`{name}` is static, and the stream `{stream.name}` reads it",
+                    hint="declare it without static=True, or fill it before the first stream",
+                )
+
     def _points(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """The punctuations that are given, by source."""
         out: dict[str, Any] = {}
@@ -153,7 +166,7 @@ class Applying(Streaming):
             if source is None or source.written:
                 raise UnknownName(
                     f"`{name}`, which is punctuated, is no source",
-                    hint=f"sources: {', '.join(self.catalog.sources)}",
+                    hint=f"sources: {', '.join(n for n, s in self.catalog.sources.items() if not s.written)}",
                 )
             framed = any(read == source.name for _, read in self.graph.cursors)
             if isinstance(point, Punctuation) or not framed:  # no stage has frames to complete

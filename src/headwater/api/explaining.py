@@ -21,7 +21,7 @@ from headwater.engine.late import ASIDE
 from headwater.engine.ledgers import LEDGER
 from headwater.errors import BadChange, StageMissing
 from headwater.folds.keeping import is_of_stream
-from headwater.folds.looking import what_runs
+from headwater.folds.looking import bounds, what_runs
 from headwater.show.drawing import Explanation
 from headwater.show.graph import Shown, StageShown, explain_graph, explain_stage
 from headwater.show.streams import StreamShown, explain_stream
@@ -110,6 +110,7 @@ class Explaining(Running):
             fold.reasons,
             [str(w) for w in handle.pending()],
             sizes,
+            bounds(fold),
         )
 
     def explain_graph(self) -> Explanation:
@@ -203,6 +204,8 @@ class Explaining(Running):
         graph = self.graph
         sizes: dict[str, tuple[int, int]] = {}
         for name, (_, refs) in self.store.at(self.version).version.maps.items():
+            if is_of_stream(name, self.stream_defs):
+                continue
             if is_of_graph(name) and not name.startswith(("q:", "l:", LEDGER, ASIDE)):
                 stage = name[2:].partition(".")[0]
                 rows, total = sizes.get(stage, (0, 0))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from headwater.api.catalog import Catalog, SourceDef
-from headwater.calculus.patterns import Punctuation, Punctuations
+from headwater.calculus.patterns import Punctuation, Punctuations, normal
 from headwater.calculus.types import Base, RecordType
 from headwater.errors import UnknownName
 from headwater.language.closes import Scheme as Closes
@@ -54,7 +54,7 @@ class Over:
             kind, colon, name = key.partition(":")
             match kind + colon:
                 case "closed:":
-                    closed[name] = Punctuations.from_data(value["set"])
+                    closed[name] = _fitting(value["set"], catalog.sources[name])
                     since[name] = int(value["version"])
                 case "marks:":
                     marks[name] = _marks(value, catalog.sources[name])
@@ -65,6 +65,15 @@ class Over:
                 case "found:":
                     found[name] = Punctuations.from_data(value)
         return Over(closed, since, marks, told, begins, found)
+
+
+def _fitting(data: Mapping[str, Any], source: SourceDef) -> Punctuations:
+    """What is closed of a source, by its columns and in their types; an error where it is of others."""
+    made, types = Punctuations.from_data(data), types_of(source.row)
+    for p in made:
+        for name, pattern in p.columns:
+            normal(pattern, types[name], column=name)
+    return made
 
 
 def forget_found(commit: Commit, program: Program) -> None:

@@ -16,8 +16,16 @@ from typing import Any
 import pyarrow as pa
 
 from headwater.api.catalog import SEEN, SourceDef
+from headwater.api.declaring import RESERVED
 from headwater.api.flowing import Flowing
-from headwater.api.stream_defs import ARRIVAL, STREAM, StreamDef, relations_of
+from headwater.api.stream_defs import (
+    ARRIVAL,
+    STREAM,
+    StreamDef,
+    check_closes,
+    closes_of,
+    relations_of,
+)
 from headwater.api.streaming import WAITS
 from headwater.api.streams import StreamHandle
 from headwater.calculus.types import BIGINT, Base, RecordType
@@ -43,7 +51,7 @@ from headwater.folds.described import (
     without_marks,
 )
 from headwater.folds.fold import Fold
-from headwater.folds.keeping import is_of_stream
+from headwater.folds.keeping import PLACE, is_of_stream
 from headwater.folds.scale import can_order
 from headwater.folds.sql import Sql
 from headwater.language.closes import schemes_of
@@ -111,7 +119,12 @@ class Streams(Flowing):
             fold = self._bound_fold(made, steps)
             outputs = {n: ddl_of(_row(h)) for n, h in fold.outputs.items()}
             passing = (*made.inputs, *made.marks)
-            made = replace(made, outputs=outputs, relations=relations_of(name, passing, outputs))
+            made = replace(
+                made,
+                outputs=outputs,
+                relations=relations_of(name, passing, outputs),
+                closes=closes_of(made.closes, fold.outputs),
+            )
         if known is not None:
             made = replace(made, place=known.place)
             if _functions_changed(known, made) and changed == "keep":
@@ -271,7 +284,7 @@ class Streams(Flowing):
             if not can_order(types[h]):
                 raise StreamError(
                     f"`{found[0]}` of `{h}` is {types[h]}, by which no stream is ordered",
-                    hint="order by a time, a date or a number",
+                    hint="order by a time, a date, a whole number or a double",
                 )
         if len(set(types.values())) > 1:
             told = ", ".join(f"`{out[h]}` of `{h}` is {t}" for h, t in types.items())
@@ -389,7 +402,13 @@ class Streams(Flowing):
                 *self.stream_defs,
             )
         }
+        twice = [n.lower() for n in made.relations.values()]
         for n in (name, *made.relations.values()):
+            if twice.count(n.lower()) > 1:
+                raise NameTaken(
+                    f"two outputs of the stream `{name}` are called `{n}`, whatever the case of letters",
+                    hint="give one of them another name",
+                )
             if n.lower() in taken:
                 raise NameTaken(
                     f"there is a source, view, stage or stream `{n}` already",
@@ -415,9 +434,18 @@ class Streams(Flowing):
     def _output_source(self, made: StreamDef, header: str) -> SourceDef:
         name = made.relations[header]
         source = SourceDef(name, made.outputs[header], written=made.name, append_only=True)
+        taken = [n for n, _ in source.row.fields if n.lower() in (*RESERVED, PLACE)]
+        if taken:
+            raise StreamError(
+                f"the column name `{taken[0]}` of `{header}` has a meaning already",
+                hint="take another, with map if it comes from a source",
+            )
         column = made.closes.get(header)
         if column is not None:
             schemes = schemes_of(column, source.row, name)
+            if made.order:
+                by = dict(self._header(made.inputs[0]).fields)[made.order[made.inputs[0]]]
+                check_closes(made, header, column, dict(source.row.fields).get(column), by)
             source = replace(source, closes=tuple(json.dumps(s.described()) for s in schemes))
         unknown = [n for n in made.closes if n not in made.outputs]
         if unknown:
@@ -446,6 +474,8 @@ class Streams(Flowing):
                 f"rows of `{name}` that the stream would need are over, and are kept no more",
                 hint="define the stream before rows are closed, or declare the source with retain=True",
             )
+        if not source.retain:
+            return schema_of(source.row).empty_table()
         return self.table(name)
 
     def drop(self, name: str) -> None:

@@ -10,10 +10,17 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from headwater.calculus.types import BIGINT, DOUBLE, FLOAT, INTEGER, SMALLINT, TINYINT, Base
+from headwater.errors import StreamError
+from headwater.streams.schema import Header
+
 STREAM = "stream:"
 """How the facts of streams are called."""
 ARRIVAL = "arrival"
 """The order of a stream that takes rows as they come."""
+
+_WHOLE = (TINYINT, SMALLINT, INTEGER, BIGINT)
+"""Whole numbers, the narrow ones first."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +70,35 @@ def relations_of(name: str, inputs: tuple[str, ...], outputs: Mapping[str, str])
         alone = name if len(outputs) == 1 else f"{name}_{h}"
         out[h] = alone if h in inputs else h
     return out
+
+
+def closes_of(given: Mapping[str, str], outputs: Mapping[str, Header]) -> dict[str, str]:
+    """The columns by which outputs are closed, as they are declared."""
+    out = {}
+    for h, name in given.items():
+        if not isinstance(name, str):
+            raise StreamError(
+                f"`closes` has {name!r} for `{h}`", hint="name one column: {'rates': 'hour'}"
+            )
+        known = {n.lower(): n for n in outputs[h].columns} if h in outputs else {}
+        out[h] = known.get(name.lower(), name)
+    return out
+
+
+def _holds(t: Base, order: Base) -> bool:
+    """Whether a column has room for the values of an order column."""
+    if t in _WHOLE and order in _WHOLE:
+        return _WHOLE.index(t) >= _WHOLE.index(order)
+    return t == order or (t, order) == (DOUBLE, FLOAT)
+
+
+def check_closes(made: StreamDef, header: str, name: str, t: Any, order: Base) -> None:
+    """Raises where an output is to be closed by a column that cannot follow the order; one that is not there is found elsewhere."""
+    if t is not None and not _holds(t, order):
+        raise StreamError(
+            f"`{name}` of `{header}`, by which it is to be closed, is {t}, and `{made.name}` is ordered by {order}",
+            hint=f"tell a column of type {order} that follows the order, or leave `{header}` out of closes",
+        )
 
 
 def read_streams(facts: Mapping[str, Any]) -> dict[str, StreamDef]:

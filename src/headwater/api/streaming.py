@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from headwater.api.catalog import as_stored, well_defined
 from headwater.api.feeding import Told
@@ -27,7 +26,7 @@ from headwater.engine.slices import whole
 from headwater.engine.working import Working
 from headwater.errors import HeadwaterError, StreamError
 from headwater.folds.fold import Fold, Gave
-from headwater.folds.pending import add, pending_spec
+from headwater.folds.pending import add, check_placed, pending_spec
 from headwater.folds.scale import Scale
 from headwater.folds.tasks import Spread
 from headwater.plan.program import WEIGHT
@@ -151,8 +150,10 @@ class Streaming(Punctuating):
     def _let_wait(self, working: Working, stream: StreamDef, came: Mapping[str, pa.Table]) -> None:
         """Rows wait, of a stream that is new or whose functions this process does not know."""
         for h, table in came.items():
-            order = None if stream.by_arrival else stream.order[h]
-            add(working, pending_spec(stream.name, h, self._row_of(h), order), table)
+            order, row = None if stream.by_arrival else stream.order[h], self._row_of(h)
+            if order is not None:
+                check_placed(stream.name, h, table, order, Scale(dict(row.fields)[order]))
+            add(working, pending_spec(stream.name, h, row, order), table)
 
     def _lasting(self, stream: StreamDef) -> frozenset[str]:
         """The headers of a stream whose rows are never deleted: final rows of views, and append-only sources."""
@@ -180,13 +181,14 @@ class Streaming(Punctuating):
         out: dict[str, Punctuation] = {}
         for h in stream.outputs:
             name, relation = stream.closes.get(h), stream.relations[h]
-            if gave.ended:
-                out[relation] = Punctuation()
-            elif name is not None and gave.bound is not None:
-                source = self.catalog.sources[relation]
-                t: Any = dict(source.row.fields)[name]
+            scale = None
+            if name is not None:
+                t: Any = dict(self.catalog.sources[relation].row.fields)[name]
                 scale = Scale(t)
                 self._check_follows(stream, h, name, gave, over, scale)
+            if gave.ended:
+                out[relation] = Punctuation()
+            elif name is not None and scale is not None and gave.bound is not None:
                 value = scale.values(np.array([gave.bound], scale.kind)).to_pylist()[0]
                 out[relation] = Punctuation.of({name: below(_plain(value))})
         return out
@@ -196,14 +198,20 @@ class Streaming(Punctuating):
     ) -> None:
         """Raises where a row is told that should have been told before."""
         table, before = gave.tables.get(header), over.closed.get(stream.relations[header])
-        if table is None or not table.num_rows or before is None:
+        if table is None or not table.num_rows:
             return
-        patterns = [p.at(name) for p in before if p.shape == (name,)]
+        values = column(table, name)
+        if values.null_count:
+            raise StreamError(
+                f"the stream `{stream.name}` tells a row of `{header}` with NULL in `{name}`, by which it is closed",
+                hint=f"give `{name}` a value; or define the stream without closes for `{header}`",
+            )
+        patterns = [p.at(name) for p in before or () if p.shape == (name,)]
         bounds = [b for p in patterns if isinstance(p, Range) and (b := scale.bound(p)) is not None]
         if not bounds:
             return
-        numbers = scale.numbers(pc.drop_null(column(table, name)))
-        if len(numbers) and numbers.min() < max(bounds)[0]:
+        numbers = scale.numbers(values)
+        if (numbers < max(bounds)[0]).any():
             raise StreamError(
                 f"the stream `{stream.name}` tells a row of `{header}` whose `{name}` is closed already",
                 hint=f"`{name}` does not follow the order of the stream; define it without closes for `{header}`",

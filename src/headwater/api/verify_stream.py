@@ -5,8 +5,10 @@ The rows that it took are those that are there without those that wait, so that 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -17,7 +19,7 @@ from headwater.engine.here.answers import consolidated
 from headwater.engine.ledgers import scan_ledger
 from headwater.errors import NotRetained, StateError, StreamError
 from headwater.folds import keeping
-from headwater.folds.batch import row_type
+from headwater.folds.batch import Rows, row_type, table_of
 from headwater.folds.codec import of_texts
 from headwater.folds.fold import Beside, Fold, events_of
 from headwater.folds.looking import told_anew
@@ -25,6 +27,7 @@ from headwater.folds.pending import all_waiting
 from headwater.plan.program import WEIGHT
 from headwater.state.run import column
 from headwater.streams.differ import differ
+from headwater.streams.schema import Event
 
 if TYPE_CHECKING:
     from headwater.api.stream_defining import Streams
@@ -50,7 +53,7 @@ def verify_stream(db: Streams, made: StreamDef, fold: Fold) -> None:
     found = snapshot.arrangement(fold.layout.root.name).lookup(one)
     texts = values_of(column(found, keeping.TEXT))
     beside = Beside(*of_texts(texts)[0][1]) if texts else Beside()
-    should = told_anew(fold, taken, beside)
+    should = _as_told(told_anew(fold, taken, beside), fold)
     tables = {}
     for h, header in fold.outputs.items():
         at = snapshot.arrangement(keeping.told_spec(made.name, header).name)
@@ -62,6 +65,21 @@ def verify_stream(db: Streams, made: StreamDef, fold: Fold) -> None:
             f"what the stream `{made.name}` has told (left) is not what its rows tell (right): {found}",
             hint="does a function keep something outside of its state, or ask the time or for chance? If not, this is an error in Headwater",
         )
+
+
+def _as_told(events: Sequence[Event], fold: Fold) -> list[Event]:
+    """Events with the values that are kept of them: of a FLOAT fewer digits, of a time without a zone the instant."""
+    places: dict[str, list[int]] = {}
+    for i, e in enumerate(events):
+        places.setdefault(e[0], []).append(i)
+    out = list(events)
+    none = np.zeros(0, np.int64)
+    for h, mine in places.items():
+        header = fold.outputs[h]
+        table = table_of(header, [events[i][1] for i in mine], fold.zone)
+        for i, row in zip(mine, Rows(header, none, none, table=table).rows, strict=True):
+            out[i] = Event(h, row)
+    return out
 
 
 def _rows(db: Streams, name: str) -> list[pa.Table]:

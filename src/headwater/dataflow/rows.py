@@ -16,6 +16,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 
 from headwater.plan.program import WEIGHT
@@ -100,10 +101,18 @@ def values_of(column: pa.ChunkedArray | pa.Array) -> list[Any]:
     t = column.type
     plain = pa.types.is_integer(t) or pa.types.is_floating(t)
     if plain and not column.null_count:
-        found = np.asarray(column).tolist()
+        numbers = np.asarray(column)
+        if pa.types.is_floating(t) and not np.isnan(numbers).any():
+            return (numbers + 0.0).tolist()  # type: ignore[no-any-return]
+        found = numbers.tolist()
     elif pa.types.is_timestamp(t) and t.unit == "us" and t.tz in (None, "UTC"):
         whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-        found = np.asarray(whole.cast(pa.timestamp("us"))).tolist()  # NULL becomes None
+        instants = np.asarray(whole.cast(pa.timestamp("us")))
+        if t.tz is not None and not column.null_count:
+            # What `replace` would do for each, in half of the time.
+            zoned: list[Any] = pd.DatetimeIndex(instants).tz_localize(UTC).to_pydatetime().tolist()
+            return zoned
+        found = instants.tolist()  # NULL becomes None
         if t.tz is not None:
             return [v if v is None else v.replace(tzinfo=UTC) for v in found]
     else:

@@ -33,8 +33,9 @@ from headwater.calculus.terms import (
     Var,
     relations,
     substitute,
+    subterms,
 )
-from headwater.calculus.types import BIGINT, INT, MapType, RecordType, bag
+from headwater.calculus.types import BIGINT, INT, TIMESTAMP, MapType, RecordType, bag
 from headwater.engine import view_rows
 from headwater.engine.change import Change, schema_of
 from headwater.engine.increment import Increment
@@ -53,6 +54,9 @@ ALL = "_instances"
 ANSWER = "answer"
 _ONE = RecordType(((INSTANCE, BIGINT),))
 
+_IN_ANY_ZONE = frozenset(("=", "<>", "<", "<=", ">", ">=", "<=>"))
+"""Functions of instants that mean the same in every time zone."""
+
 
 class Asked:
     """A query that is asked of many instances at once."""
@@ -69,6 +73,15 @@ class Asked:
             for r in sorted(relations(term), key=lambda r: r.name)
         }
         """The columns of the tables that it reads."""
+
+    @cached_property
+    def in_zone(self) -> bool:
+        """Whether an instant is taken apart or made somewhere, for which the interpreter knows only UTC."""
+        calls = [t for t in subterms(self.term) if isinstance(t, Call)]
+        return any(
+            c.function not in _IN_ANY_ZONE and TIMESTAMP in (type_of(c), *map(type_of, c.args))
+            for c in calls
+        )
 
     @cached_property
     def _rows(self) -> dict[str, RecordType]:

@@ -13,8 +13,10 @@ import numpy as np
 
 from headwater.calculus.types import DATE, TIMESTAMP, TIMESTAMP_NTZ, Base
 from headwater.errors import HeadwaterError, StreamError
+from headwater.folds.scale import MOST as BEYOND
 from headwater.folds.scale import Numbers
 from headwater.streams.clock import Clock, clock
+from headwater.streams.columns import BITS
 
 MOST = 1_000_000
 """Strikes of one run; of more, an interval is too short for the times of the rows, or a time is wrong."""
@@ -38,9 +40,12 @@ class Strikes:
         if self.step:
             first, last = after // self.step + 1, upto // self.step
             self._check(last - first + 1, after, upto)
+            self._check_last(last * self.step, max(after, (last - 1) * self.step))
             return np.arange(first, last + 1, dtype=np.int64) * self.step
-        found, at = [], self.next(after)
+        found: list[int] = []
+        at = self.next(after)
         while at <= upto:
+            self._check_last(at, found[-1] if found else after)
             found.append(at)
             self._check(len(found), after, upto)
             at = self.next(at)
@@ -50,7 +55,17 @@ class Strikes:
         """The first strike behind a number."""
         if self.step:
             return (after // self.step + 1) * self.step
-        return self._number(self.marks.after(self.marks.floor(self._value(after))))
+        try:
+            return self._number(self.marks.after(self.marks.floor(self._value(after))))
+        except (ValueError, OverflowError):  # behind the last year
+            return last_number(self.type) + 1
+
+    def _check_last(self, strike: int, after: int) -> None:
+        if strike > last_number(self.type):
+            raise StreamError(
+                f"the clock of {self.text} has no strike behind {self._value(after)}: it would be no {self.type} any more",
+                hint="see whether a row has a time that is wrong; or leave such rows out, in a view",
+            )
 
     def _check(self, count: int, after: int, upto: int) -> None:
         if count > MOST:
@@ -68,6 +83,15 @@ class Strikes:
         if self.type == DATE:
             return int((value - _DAY).days)
         return int((value - _TIME) // _MICRO)
+
+
+def last_number(t: Base) -> int:
+    """The number of the last value of a type."""
+    if t == DATE:
+        return (date.max - _DAY).days
+    if t in (TIMESTAMP, TIMESTAMP_NTZ):
+        return (datetime.max.replace(tzinfo=UTC) - _TIME) // _MICRO
+    return min((1 << BITS[t.name]) - 1, BEYOND - 1)
 
 
 def clock_of(name: str, given: Any, t: Base) -> Strikes:

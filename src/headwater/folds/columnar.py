@@ -3,6 +3,7 @@
     filter, map     the condition or the expressions over all rows at once
     window          rows as they are
     highest         of each frame the greatest value, and the rows that have it; of an open frame only those are kept
+    aggregate       a query asked of all frames that end, over their rows as tables; also one lifted to a bag below marks
     mark            the predicates over all rows, then the automaton over each key's rows in order
 
 Each means what its transformer means; other steps, and these with functions of Python, run by `kernel.py`. They stand in
@@ -18,19 +19,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headwater.folds.asked import INSTANCE, instances_of
 from headwater.folds.batch import Batch, Rows, Told, joined, table_of
 from headwater.folds.instances import GOES_ON, Instances, Node, Ran
 from headwater.folds.kernel import Chain, node_of
 from headwater.folds.sql import Scalar, Sql
-from headwater.folds.states import held, with_held
+from headwater.folds.states import KeptTables, held, with_held
 from headwater.state.keys import Bools, Ints
 from headwater.state.run import column
 from headwater.streams.pipeline import Query
 from headwater.streams.queries import Filter, Lift, Map, Rewrite, Window
 from headwater.streams.queries_in_time import Mark
-from headwater.streams.queries_of_frames import Highest
+from headwater.streams.queries_of_frames import Aggregate, Highest
 from headwater.streams.regex import Automaton, Scan, automaton, bits_of
 from headwater.streams.schema import Bag, Header, Headers, PartitionBy, Schema, Sync, headers_of
+from headwater.streams.shapes import RelationalStep
 from headwater.streams.steps import Context, Step
 
 
@@ -69,6 +72,20 @@ def _in_columns(
         case Highest(keep="answer") if isinstance(schema, Sync):
             name = step.of or headers_of(schema.sub)[0]
             return HighestOf(schema.headers, headers[name], step.column, sql.session.zone)
+        case Aggregate(query=str(), keep="answer", gives=str()) if isinstance(schema, Sync):
+            below = {h: headers[h] for h in headers_of(schema.sub)}
+            if len(schema.headers) == 1 and below:
+                made = gives[str(step.gives)]
+                return FrameQuery(sql, step.query, schema.headers, headers, below, made)
+        case Lift(step=RelationalStep(query=str(), gives=str()) as inner):
+            if (
+                isinstance(schema, Sync)
+                and schema.sub == step.place(schema)
+                and schema.sub != Bag()
+            ):
+                below = {h: headers[h] for h in headers_of(schema.sub)}
+                made, text = gives[str(inner.gives)], inner.query
+                return FrameQuery(sql, text, schema.headers, headers, below, made, lifted=True)
         case Mark():
             return _marking(step, schema, headers, gives, sql, ())
         case Lift(step=Mark() as inner):
@@ -94,6 +111,8 @@ class Columnar(Node):
 
     keyed: tuple[tuple[str, ...], Header] | None = None
     """The keys by which it has a state, and a header that has them."""
+    bag: Mapping[str, Header] = {}
+    """The headers whose rows it keeps until a frame ends."""
 
 
 # --- rows in their place ----------------------------------------------------------------------------------
@@ -189,11 +208,84 @@ class HighestOf(Columnar):
             ranks = pc.rank(values, "ascending", tiebreaker="dense")
             numbers = np.asarray(ranks).astype(np.int64)
         most = np.full(count, -np.inf if numbers.dtype.kind == "f" else 0, numbers.dtype)
-        np.maximum.at(most, frame[there], numbers[there])  # NaN wins against all
+        with np.errstate(invalid="ignore"):
+            np.maximum.at(most, frame[there], numbers[there])  # NaN wins against all
         mine = most[frame]
         same = (numbers == mine) | ((numbers != numbers) & (mine != mine))
         found: Bools = same & there
         return found
+
+
+class FrameQuery(Columnar):
+    """What a query says of each frame: in the place of its mark, or, lifted, in the place of its rows, and the mark passes."""
+
+    def __init__(
+        self,
+        sql: Sql,
+        text: Any,
+        marks: Sequence[str],
+        headers: Headers,
+        below: Headers,
+        made: Header,
+        lifted: bool = False,
+    ):
+        self.sql, self.marks, self.made, self.lifted = sql, tuple(marks), made, lifted
+        self.bag = dict(below)
+        tables = dict(below)
+        if not lifted:
+            tables["mark"] = Header("mark", headers[marks[0]].fields)
+        self.text, self.tables = text, tables
+        sql.asked(text, tables)
+
+    def run(self, given: Batch, at: Instances, told: Told) -> Ran:
+        zone, (state,), end = self.sql.session.zone, at.state, int(at.end[0])
+        passing = [given[h] for h in self.marks if h in given and len(given[h])]
+        places = np.concatenate([np.zeros(0, np.int64), *(r.place for r in passing)])
+        marks = np.sort(places)
+        asked = len(marks) + (self.lifted and end != GOES_ON)
+        tables: dict[str, pa.Table] = {}
+        kept: dict[str, list[pa.Table]] = {}
+        for h, header in self.bag.items():
+            if asked and state is not None:
+                was = state.all(h)
+                frames = pa.repeat(pa.scalar(0, pa.int64()), was.num_rows)
+                tables[h] = was.append_column(INSTANCE, frames)
+            if h not in given or not len(given[h]):
+                continue
+            rows = given[h].table(zone).select(list(header.columns))
+            frame = np.searchsorted(marks, given[h].place, "left")
+            rows = rows.append_column(INSTANCE, pa.array(frame))
+            ends = pa.array(frame < asked)
+            here = rows.filter(ends)
+            tables[h] = pa.concat_tables([tables[h], here]) if h in tables else here
+            kept[h] = [rows.filter(pc.invert(ends)).drop_columns([INSTANCE])]
+        if asked:
+            if not self.lifted:
+                mark = passing[0].table(zone)
+                order = np.searchsorted(marks, passing[0].place)
+                tables["mark"] = mark.append_column(INSTANCE, pa.array(order))
+            self._tell(asked, tables, marks, end, told)
+        for r in passing if self.lifted else ():
+            told.add_rows(r)
+        if end != GOES_ON:
+            return Ran([None], [None])
+        goes_on = state is not None and not asked
+        return Ran([None], [state.with_rows(kept) if goes_on else KeptTables(None, kept)])
+
+    def _tell(
+        self, asked: int, tables: Mapping[str, pa.Table], marks: Ints, end: int, told: Told
+    ) -> None:
+        """Asks the frames that end; the rows of an answer stand in the order of their values."""
+        found = self.sql.of_frames(self.text, self.tables, asked, tables)
+        names = [INSTANCE, *self.made.columns]
+        found = found.rename_columns(names)
+        order = pc.sort_indices(found, [(n, "ascending", "at_start") for n in names])
+        found = found.take(order)
+        frame = instances_of(found)
+        ends = np.append(marks, end)
+        cells = found.drop_columns([INSTANCE])
+        zeros = np.zeros(len(frame), np.int64)
+        told.add_rows(Rows(self.made, ends[frame], zeros, table=cells))
 
 
 # --- patterns ---------------------------------------------------------------------------------------------

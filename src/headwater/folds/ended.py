@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from headwater.calculus.patterns import Constant, OneOf, Punctuation, Punctuations
-from headwater.calculus.types import BIGINT, BOOLEAN, DATE, INT, STRING
+from headwater.calculus.types import BIGINT, BOOLEAN, DATE, INTEGER, SMALLINT, STRING, TINYINT
 from headwater.folds.batch import Key, Told
 from headwater.folds.columnar import Columnar, Marked
 from headwater.folds.instances import Instances, Node
@@ -25,7 +25,7 @@ from headwater.folds.kernel import Chain, Keys, Sides
 from headwater.folds.states import all_held, held, with_held
 from headwater.streams.schema import Headers
 
-_AS_WRITTEN = {BIGINT, INT, STRING, DATE, BOOLEAN}
+_AS_WRITTEN = {BIGINT, INTEGER, SMALLINT, TINYINT, STRING, DATE, BOOLEAN}
 """Types whose values are in keys as they are in patterns."""
 LISTED = 10_000
 """Keys of one punctuation that are looked up one by one; of more, all states are looked at."""

@@ -32,11 +32,11 @@ from headwater.folds.batch import Rows, Told, row_type
 from headwater.folds.clock import Strikes
 from headwater.folds.ended import without_ended
 from headwater.folds.instances import GOES_ON, Instances, Node, uncollected
-from headwater.folds.pending import add, all_waiting, pending_spec, waiting
+from headwater.folds.pending import add, all_waiting, check_placed, pending_spec, waiting
 from headwater.folds.ready import Ordered, codes_of, ready
 from headwater.folds.scale import MOST, Numbers, Scale
 from headwater.plan.program import WEIGHT
-from headwater.state.keys import Ints
+from headwater.state.keys import Bools, Ints
 from headwater.state.run import MapSpec, column
 from headwater.streams.order import depends
 from headwater.streams.schema import Event, Header, Headers, Schema, headers_of
@@ -48,9 +48,9 @@ class Beside:
     """What a stream knows beside the state of its steps: numbers of its order."""
 
     first: Any = None
-    """The first row, of a stream with clocks; None as long as one may come in a frame before."""
+    """The first row that clocks cut; None as long as one may come in a frame before."""
     last: Any = None
-    """The last row that was processed."""
+    """The last row that was processed of those that clocks cut."""
     struck: Mapping[str, Any] = field(default_factory=dict)
     """The last strike of each clock."""
     low: Any = None
@@ -212,22 +212,23 @@ class Fold:
         """The rows that are ready, which wait no more, and the strikes of clocks; the others wait."""
         reach = MOST if over else max(self._reaches(closed).values(), default=None)
         rows: dict[str, pa.Table] = {}
-        alone: set[str] = set()
-        """Headers of which rows came, none was deleted, and none waits that could be ready."""
+        grown: dict[str, pa.Table] = {}
+        """The rows that waited, of headers of which none is deleted: what came stands behind them, and nothing is added up."""
         upto = {h: MOST if h in lasting and self._is_free(h) else reach for h in self.inputs}
         for h in self.inputs:
             new = came.get(h)
-            self._check_order(h, new)
+            check_placed(self.name, h, new, self.order[h], self.scale)
             there = [self._waited(working, h, beside.low, upto[h])] if upto[h] is not None else []
             if new is not None and new.num_rows and upto[h] is not None:
                 numbers = self.scale.numbers(column(new, self.order[h]))
                 there.append(new.filter(pa.array(numbers <= upto[h])))
-            rows[h] = _present(there, self.headers[h])
-            if len(there) == 2 and not there[0].num_rows and there[1].num_rows == rows[h].num_rows:
-                if not pc.any(pc.less(column(new, WEIGHT), 0)).as_py():
-                    alone.add(h)
+            if there and all(map(_only_inserted, [*there, *([] if new is None else [new])])):
+                grown[h] = there[0]
+                rows[h] = _behind_each_other(there, self.headers[h])
+            else:
+                rows[h] = _present(there, self.headers[h])
         common = self._common(closed, self.inputs)
-        first = self._first(rows, closed, lasting, beside, common)
+        first = self._first(rows, closed, lasting, beside)
         strikes = self._strikes(rows, closed, first, beside, over)
         for h, numbers in strikes.items():
             rows[h] = pa.table({self.order[h]: self.scale.values(numbers)})
@@ -239,19 +240,15 @@ class Fold:
         for h in self.inputs:
             mask = masks[h]
             taken[h] = rows[h].filter(pa.array(mask))
-            if h in alone:  # what came is cut in two, with nothing to add up
-                new = came[h]
-                numbers = self.scale.numbers(column(new, self.order[h]))
-                waits = numbers > upto[h]
-                waits[~waits] = ~mask
-                add(working, self.pending(h), new.filter(pa.array(waits)))
+            if h in grown:
+                self._cut(working, h, grown[h], came.get(h), mask, upto[h])
             else:
                 self._let_wait(working, h, came.get(h), taken[h])
             left += self._least({h: rows[h].filter(pa.array(~mask))})
             left += self._beyond(came.get(h), h, upto[h])
         struck = {h: numbers[masks[h]] for h, numbers in strikes.items()}
         done = {**beside.struck, **{h: n[-1].item() for h, n in struck.items() if len(n)}}
-        last = max(self._known(beside.last, self._greatest(taken)), default=None)
+        last = max(self._known(beside.last, self._greatest(self._framed(taken))), default=None)
         low = self._low(beside, left, reach)
         self._bound = self._told_up_to(done, common, low)
         return taken, struck, Beside(first, last, done, low, over)
@@ -306,35 +303,32 @@ class Fold:
         found = self._reaches(by_order)
         return min(found.values()) if found and len(found) == len(headers) else None
 
+    def _framed(self, tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
+        """The rows that clocks cut into frames; of clocks that cut nothing, all."""
+        cut = [h for h in self.inputs if self._struck(h)] or self.inputs
+        return {h: tables[h] for h in cut}
+
     def _first(
         self,
         rows: Mapping[str, pa.Table],
         closed: Mapping[str, Punctuations],
         lasting: frozenset[str],
         beside: Beside,
-        common: Any,
     ) -> Any:
         """The first row that stays, behind which clocks strike, once nothing can come in a frame before its own."""
+        cut = self._framed(rows)
+        common = self._common(closed, list(cut))
         if beside.first is not None or not self.clocks or common is None:
             return beside.first
         stay = {
-            h: rows[h] if h in lasting else rows[h].filter(pa.array(matching(closed[h], rows[h])))
-            for h in self.inputs
+            h: t if h in lasting else t.filter(pa.array(matching(closed[h], t)))
+            for h, t in cut.items()
         }
         first = min(self._least(stay), default=None)
         if first is None or common > first:
             return first
         earlier = any(clock.next(common) <= first for clock in self.clocks.values())
         return None if earlier else first
-
-    def _check_order(self, header: str, new: pa.Table | None) -> None:
-        if new is not None and new.num_rows and column(new, self.order[header]).null_count:
-            mask = pc.is_null(column(new, self.order[header]))
-            row = new.filter(mask).slice(0, 1).drop_columns([WEIGHT]).to_pylist()[0]
-            raise StreamError(
-                f"a row of `{header}` has NULL in `{self.order[header]}`, by which the stream `{self.name}` is ordered: {row}",
-                hint="nothing was applied; give it a value, or declare the column NOT NULL",
-            )
 
     def _waited(self, working: Working, header: str, low: Any, reach: Any) -> pa.Table:
         spec = self.pending(header)
@@ -349,13 +343,29 @@ class Fold:
         """What came waits, but for what was taken; what was taken waits no more."""
         parts = [] if new is None or not new.num_rows else [new]
         if taken.num_rows:
-            weights = pc.negate(column(taken, WEIGHT))
-            place = taken.schema.get_field_index(WEIGHT)
-            parts.append(taken.set_column(place, WEIGHT, weights))
+            parts.append(_negated(taken))
         if parts:
             names = parts[0].column_names
             change = consolidated(pa.concat_tables([p.select(names) for p in parts]))
             add(working, self.pending(header), change)
+
+    def _cut(
+        self,
+        working: Working,
+        header: str,
+        waited: pa.Table,
+        new: pa.Table | None,
+        taken: Bools,
+        upto: Any,
+    ) -> None:
+        """What waited and is taken waits no more; what came and is not taken waits."""
+        gone = waited.filter(pa.array(taken[: waited.num_rows]))
+        parts = [_negated(gone)] if gone.num_rows else []
+        if new is not None and new.num_rows:
+            waits = self.scale.numbers(column(new, self.order[header])) > upto
+            waits[~waits] = ~taken[waited.num_rows :]
+            parts.append(new.filter(pa.array(waits)))
+        add(working, self.pending(header), _behind_each_other(parts, self.headers[header]))
 
     def _least(self, rows: Mapping[str, pa.Table]) -> list[Any]:
         return [
@@ -398,16 +408,15 @@ class Fold:
         for h, clock in self.clocks.items():
             after = beside.struck.get(h, first)
             if over:
-                upto = clock.next(
-                    max(self._known(beside.last, self._greatest(rows)), default=first)
-                )
+                last = self._known(beside.last, self._greatest(self._framed(rows)))
+                upto = clock.next(max(last, default=first))
             else:
                 cut = [g for g in self.inputs if depends(self.schema, h, g) is not None]
                 common = self._common(closed, cut)
                 if common is None or common >= MOST:
                     common = self._common(closed, self.inputs)
-                last = self._greatest({g: rows[g] for g in cut})
-                upto = max(self._known(common, last), default=after)
+                there = self._greatest({g: rows[g] for g in cut})
+                upto = max(self._known(common, there), default=after)
             out[h] = clock.strikes(after, upto)
         return out
 
@@ -461,19 +470,22 @@ class Fold:
         """Rows of a header by their order; those that are equal in it and depend on each other by the row itself."""
         keys = depends(self.schema, header, header)
         numbers = self.scale.numbers(column(table, self.order[header]))
-        codes = codes_of(table, keys or ())
+        order = np.argsort(numbers, kind="stable")
+        n = numbers[order]
+        at_once = _with_neighbours(n[1:] == n[:-1])
+        if keys is not None and at_once.any():
+            order[at_once] = self._untied(header, table, keys, order[at_once])
+        return table if (np.diff(order) == 1).all() else table.take(pa.array(order))
+
+    def _untied(self, header: str, table: pa.Table, keys: Sequence[str], rows: Ints) -> Ints:
+        """Rows that are equal in their order with others: by it, by key, and those of one key by the row itself."""
+        numbers = self.scale.numbers(column(table, self.order[header]))[rows]
+        codes = codes_of(table.take(pa.array(rows)), keys)
         order = np.lexsort((codes, numbers))
-        same = np.zeros(len(order), np.bool_)
-        n, c = numbers[order], codes[order]
-        equal = (
-            (n[1:] == n[:-1]) & (c[1:] == c[:-1])
-            if keys is not None
-            else np.zeros(len(n) - 1, np.bool_)
-        )
-        same[1:] |= equal
-        same[:-1] |= equal
+        rows, n, c = rows[order], numbers[order], codes[order]
+        same = _with_neighbours((n[1:] == n[:-1]) & (c[1:] == c[:-1]))
         if same.any():
-            tied = order[same]
+            tied = rows[same]
             if self.ties == "error":
                 raise self._tied(header, table, tied)
             part = table.take(pa.array(tied))
@@ -482,8 +494,8 @@ class Fold:
             )
             by = ["_n", "_c", *table.column_names]
             placed = pc.sort_indices(part, [(k, "ascending", "at_start") for k in by])
-            order[same] = tied[np.asarray(placed)]
-        return table.take(pa.array(order))
+            rows[same] = tied[np.asarray(placed)]
+        return rows
 
     def _tied(self, header: str, table: pa.Table, tied: Ints) -> Ties:
         a, b = table.take(pa.array(tied[:2])).to_pylist()
@@ -508,13 +520,36 @@ def _all_over(closed: Punctuations | None) -> bool:
 
 def _present(parts: Sequence[pa.Table], header: Header) -> pa.Table:
     """Rows that are there, from those that waited and those that came."""
-    schema = schema_of(row_type(header))
-    parts = [p.select(schema.names).cast(schema) for p in parts if p.num_rows]
-    if not parts:
-        return schema.empty_table()
-    table = parts[0] if len(parts) == 1 else consolidated(pa.concat_tables(parts))
+    table = _behind_each_other(parts, header)
+    if sum(p.num_rows > 0 for p in parts) > 1:
+        table = consolidated(table)
     positive = np.asarray(column(table, WEIGHT)) > 0
     return table if positive.all() else table.filter(pa.array(positive))
+
+
+def _behind_each_other(parts: Sequence[pa.Table], header: Header) -> pa.Table:
+    """Rows of several tables with weights, as they are."""
+    schema = schema_of(row_type(header))
+    cast = [p.select(schema.names).cast(schema) for p in parts if p.num_rows]
+    return pa.concat_tables([schema.empty_table(), *cast])
+
+
+def _with_neighbours(equal: Bools) -> Bools:
+    """Which of some values in order are equal to one beside them, from whether each is equal to the next."""
+    out = np.zeros(len(equal) + 1, np.bool_)
+    out[1:] |= equal
+    out[:-1] |= equal
+    return out
+
+
+def _only_inserted(rows: pa.Table) -> bool:
+    return bool((np.asarray(column(rows, WEIGHT)) > 0).all())
+
+
+def _negated(rows: pa.Table) -> pa.Table:
+    """The same rows with the opposite weights."""
+    place = rows.schema.get_field_index(WEIGHT)
+    return rows.set_column(place, WEIGHT, pc.negate(column(rows, WEIGHT)))
 
 
 def _check_inserted(stream: str, header: str, table: pa.Table) -> None:

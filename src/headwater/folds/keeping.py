@@ -29,7 +29,7 @@ from headwater.folds.codec import as_text, of_texts
 from headwater.folds.columnar import Columnar
 from headwater.folds.instances import Node
 from headwater.folds.kernel import Chain, Keys, Leaf, Marks, Sides
-from headwater.folds.states import KeptBag
+from headwater.folds.states import KeptBag, KeptTables
 from headwater.interop.arrow_types import arrow_type
 from headwater.io.values import converted
 from headwater.plan.program import WEIGHT
@@ -92,13 +92,19 @@ class Layout:
                 self.spreading.append(node)
             case Columnar(keyed=keyed) if keyed is not None:
                 self._add_keys(node, *keyed)
+            case Columnar(bag=bag) if bag:
+                self._add_bag(node, bag)
             case Leaf(t=t) if t.reads and (t.answer is not None or t.early is not None):
-                n = self._numbered(node)
-                self.bags[n] = {}
-                for name, header in t.reads.items():
-                    key = tuple((f"k{i}", arrow_type(f)) for i, (_, f) in enumerate(header.fields))
-                    spec = MapSpec(f"b:{self.stream}.{n}.{name}", key, _COUNT, ())
-                    self.bags[n][name] = (spec, header)
+                self._add_bag(node, t.reads)
+
+    def _add_bag(self, node: Node, headers: Mapping[str, Header]) -> None:
+        """The maps of the rows of a bag."""
+        n = self._numbered(node)
+        self.bags[n] = {}
+        for name, header in headers.items():
+            key = tuple((f"k{i}", arrow_type(f)) for i, (_, f) in enumerate(header.fields))
+            spec = MapSpec(f"b:{self.stream}.{n}.{name}", key, _COUNT, ())
+            self.bags[n][name] = (spec, header)
 
     def _add_keys(self, node: Node, keys: Sequence[str], header: Header) -> None:
         """The map of the states of keys."""
@@ -264,8 +270,11 @@ def _loaded(layout: Layout, node: Node, state: Any, working: Working) -> Any:
         case Sides(left=left, right=right) | Chain(first=left, second=right):
             a, b = state
             return _loaded(layout, left, a, working), _loaded(layout, right, b, working)
-        case Columnar(keyed=None):
-            return state
+        case Columnar(keyed=None, bag=bag):
+            n = layout.number(node)
+            if not bag or n is None:
+                return state
+            return KeptTables(lambda h: _bag_table(layout, n, h, working), {})
         case Keys() | Columnar():
             n = layout.number(node)
             if n is None or state != KEPT:
@@ -292,6 +301,23 @@ def _bag(layout: Layout, n: int, working: Working) -> Iterator[Event]:
                 yield from [Event(name, made(*row))] * count
 
 
+def _bag_table(layout: Layout, n: int, name: str, working: Working) -> pa.Table:
+    """The rows of a header of a bag, each as often as it is there."""
+    spec, header = layout.bags[n][name]
+    working.know(spec)
+    fields = [f for f in schema_of(row_type(header)) if f.name != WEIGHT]
+    schema = pa.schema(fields)
+    tables = [schema.empty_table()]
+    for table in working.now(spec.name).scan():
+        counts = np.asarray(column(table, COUNT))
+        cells = [column(table, k).cast(f.type) for (k, _), f in zip(spec.key, fields, strict=True)]
+        made = pa.table(cells, schema=schema)
+        if (counts != 1).any():
+            made = made.take(pa.array(np.repeat(np.arange(len(counts)), counts)))
+        tables.append(made)
+    return pa.concat_tables(tables)
+
+
 def save(layout: Layout, node: Node, state: Any, beside: Any, working: Working) -> None:
     """Writes the state of a stream after a run."""
     text = as_text((_saved(layout, node, state, working), beside))
@@ -316,8 +342,8 @@ def _saved(layout: Layout, node: Node, state: Any, working: Working) -> Any:
             a, b = (None, None) if state is None else state
             both = (_saved(layout, left, a, working), _saved(layout, right, b, working))
             return None if state is None else both
-        case Columnar(keyed=None):
-            return state
+        case Columnar(keyed=None, bag=bag):
+            return _saved_bag(layout, node, state, working) if bag else state
         case Keys() | Columnar():
             return _saved_keys(layout, node, state, working)
         case Leaf():
@@ -357,7 +383,11 @@ def _saved_bag(layout: Layout, node: Node, state: Any, working: Working) -> Any:
     n = layout.number(node)
     if n is None:
         return state
-    if isinstance(state, KeptBag):
+    given: dict[str, list[pa.Table]] = {}
+    added: Sequence[Event] = ()
+    if isinstance(state, KeptTables):
+        given, ended = state.added, state.read is None
+    elif isinstance(state, KeptBag):
         added, ended = state.added, False
     else:
         added, ended = list(state or []), True
@@ -369,10 +399,13 @@ def _saved_bag(layout: Layout, node: Node, state: Any, working: Working) -> Any:
                 gone = -np.asarray(column(table, COUNT))
                 tables.append(_changes(spec, [column(table, k) for k, _ in spec.key], gone))
         mine = [e[1] for e in added if e[0] == name]
-        if mine:
-            table = table_of(header, mine, layout.zone)
-            cells = [column(table, c) for c in header.columns]
-            tables.append(_changes(spec, cells, np.ones(len(mine), np.int64)))
+        for table in [
+            *given.get(name, ()),
+            *([table_of(header, mine, layout.zone)] if mine else []),
+        ]:
+            if table.num_rows:
+                cells = [column(table, c) for c in header.columns]
+                tables.append(_changes(spec, cells, np.ones(table.num_rows, np.int64)))
         if tables:
             changes = pa.concat_tables(tables)
             entries, _ = Arrangement(spec, (), working.runs).merge(changes, blind=True)

@@ -222,7 +222,7 @@ class Marks(Node):
 
     def run(self, given: Batch, at: Instances, told: Told) -> Ran:
         own = _only(given, self.headers)
-        if self.sub is None and len(own) == 1 and hasattr(self.t.update, "run"):
+        if self.sub is None and len(own) == 1 and hasattr(self.t.update, "runs"):
             return self._in_one_go(next(iter(own.values())), at, told)
         marks = sorted_marks(own)
         t, count = self.t, len(at)
@@ -257,21 +257,16 @@ class Marks(Node):
     def _in_one_go(self, rows: Rows, at: Instances, told: Told) -> Ran:
         """A sequence of rows of one header, whose update takes many at once."""
         t = self.t
-        run: Any = t.update.run  # type: ignore[attr-defined]  # asked for before
+        runs: Any = t.update.runs  # type: ignore[attr-defined]  # asked for before
         order = np.lexsort((rows.place, rows.of))
         if not (np.diff(order) == 1).all():
             rows = rows.take(order, rows.of[order])
         counts = np.bincount(rows.of, minlength=len(at))
         bounds = np.concatenate(([0], np.cumsum(counts))).tolist()
-        every, places, ys = rows.rows, rows.place, []
-        for i, (s, x) in enumerate(zip(at.state, at.x, strict=True)):
-            y = s[0] if s is not None else t.init(x)
-            a, b = bounds[i], bounds[i + 1]
-            if a < b:
-                y, gave = run(y, every[a:b])
-                for k, e in gave:
-                    told.add(int(places[a + k]), i, (e,))
-            ys.append(y)
+        before = [s[0] if s is not None else t.init(x) for s, x in zip(at.state, at.x, strict=True)]
+        ys, gave = runs(before, rows.rows, bounds)
+        for k, e in gave:
+            told.add(int(rows.place[k]), int(rows.of[k]), (e,))
         return self._ended(at, ys, [None] * len(at), told)
 
     def _sub(

@@ -12,9 +12,9 @@ import pyarrow as pa
 from headwater.calculus.patterns import ANYTHING, Punctuation, Punctuations
 from headwater.dataflow.rows import values_of
 from headwater.errors import BadChange, QueryError
-from headwater.folds import keeping
+from headwater.folds import ended, keeping
 from headwater.folds.codec import of_texts
-from headwater.folds.columnar import Columnar
+from headwater.folds.columnar import Columnar, FrameQuery
 from headwater.folds.fold import Beside, Fold
 from headwater.folds.instances import Node
 from headwater.folds.kernel import Chain, Keys, Leaf, Marks, Sides
@@ -206,3 +206,49 @@ def _walk(node: Node, out: list[tuple[str, str, str]], below_key: bool) -> None:
                 out.append((name, "row by row", "nothing"))
             else:
                 out.append((name, "a query when its frame ends", own or "its rows until then"))
+
+
+# --- what bounds it ----------------------------------------------------------------------------------------
+
+
+def bounds(fold: Fold) -> dict[str, str]:
+    """By what each map of a stream stays bounded, or that it grows."""
+    out = {fold.pending(h).name: "until they are ready" for h in fold.inputs}
+    out[fold.layout.root.name] = "one state"
+    places = {id(p.node): p for p in ended.places(fold.node)}
+    _bounds(fold, fold.node, "", places, out)
+    for h in fold.outputs.values():
+        out[keeping.told_spec(fold.name, h).name] = "grows: all that was told"
+    return out
+
+
+def _bounds(
+    fold: Fold, node: Node, frame: str, places: Mapping[int, ended.Place], out: dict[str, str]
+) -> None:
+    """Of states and bags: until a frame ends, until a key does, or for ever."""
+    layout, n = fold.layout, fold.layout.number(node)
+    match node:
+        case Chain(first=first, second=second):
+            _bounds(fold, first, frame, places, out)
+            _bounds(fold, second, frame, places, out)
+        case Sides(left=left, right=right):
+            _bounds(fold, left, frame, places, out)
+            _bounds(fold, right, frame, places, out)
+        case FrameQuery() if n is not None:
+            for spec, _ in layout.bags[n].values():
+                out[spec.name] = f"until the next `{', '.join(node.marks)}`"
+        case Marks(sub=sub) if sub is not None:
+            _bounds(fold, sub, f"until the next `{', '.join(node.headers)}`", places, out)
+        case Leaf() if n in layout.bags:
+            for spec, _ in layout.bags[n].values():
+                out[spec.name] = frame or "grows: until the stream ends"
+        case Keys() | Columnar() if n in layout.keys:
+            out[layout.keys[n].name] = frame or _by_key(places.get(id(node)))
+
+
+def _by_key(place: ended.Place | None) -> str:
+    if place is None:
+        return "grows: a state a key, until the stream ends"
+    keys = ", ".join(f"`{k}`" for k in place.keys)
+    of = " and ".join(f"`{h}`" for h in place.headers)
+    return f"a state a key, until {keys} is closed in {of} and nothing is left to be told of it"

@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headwater.calculus.types import RecordType
 from headwater.engine.change import schema_of
 from headwater.engine.working import Working
+from headwater.errors import StreamError
 from headwater.folds.scale import Scale
 from headwater.interop.arrow_types import arrow_type
 from headwater.plan.program import WEIGHT
@@ -30,6 +32,23 @@ def pending_spec(stream: str, header: str, row: RecordType, order: str | None) -
     names = [n for n, _ in row.fields]
     by = () if order is None else (Order(f"k{names.index(order)}"),)
     return MapSpec(f"p:{stream}.{header}", key, ((COUNT, pa.int64()),), (), "change", by)
+
+
+def check_placed(stream: str, header: str, rows: pa.Table | None, order: str, scale: Scale) -> None:
+    """Raises where a row has a value in the order column that stands nowhere: it would wait for ever."""
+    if rows is None or not rows.num_rows:
+        return
+    astray = scale.without_place(column(rows, order))
+    if not pc.any(astray).as_py():
+        return
+    row = rows.filter(astray).slice(0, 1).drop_columns([WEIGHT]).to_pylist()[0]
+    value = "NULL" if row[order] is None else row[order]
+    raise StreamError(
+        f"a row of `{header}` has {value} in `{order}`, by which the stream `{stream}` is ordered: {row}",
+        hint="nothing was applied; give it a value, or declare the column NOT NULL"
+        if row[order] is None
+        else "nothing was applied; it stands at no place in the order: give it another value",
+    )
 
 
 def all_waiting(arrangement: Arrangement, row: RecordType) -> pa.Table:

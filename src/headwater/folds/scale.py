@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headwater.calculus.patterns import Pattern, Range
 from headwater.calculus.types import Base
@@ -20,7 +21,7 @@ from headwater.state.keys import canonical
 Numbers = np.ndarray[Any, Any]
 Bound = tuple[Any, bool]
 LEAST, MOST = -(1 << 62), (1 << 62)
-"""Numbers beyond all values of discrete types that occur."""
+"""Numbers beyond all values of order columns: rows with others are refused."""
 
 
 def can_order(t: Base) -> bool:
@@ -57,6 +58,14 @@ class Scale:
             column = column.view(pa.int64())
         return np.asarray(column.cast(pa.int64()))
 
+    def without_place(self, column: pa.Array) -> pa.Array:
+        """Which values stand nowhere in the order: NULL, NaN, and numbers that are not between `LEAST` and `MOST`."""
+        if not (pa.types.is_floating(column.type) or pa.types.is_int64(column.type)):
+            return pc.is_null(column)
+        least, most = (pa.scalar(self.kind(n), column.type) for n in (LEAST, MOST))
+        inside = pc.and_(pc.greater(column, least), pc.less(column, most))
+        return pc.invert(pc.fill_null(inside, False))
+
     def number(self, value: Any) -> Any:
         """The number of one value."""
         return self.numbers(pa.array([value], self.arrow))[0].item()
@@ -75,6 +84,10 @@ class Scale:
         if pattern.high is None:
             return MOST, True
         limit = self.number(pattern.high)
+        if not limit < MOST:  # NaN, too: no row stands there
+            return MOST, True
+        if limit <= LEAST:
+            return LEAST, False
         if not self.discrete:
             return limit, pattern.high_closed
         return (limit + 1 if pattern.high_closed else limit), False

@@ -6,6 +6,7 @@ frames together, by a program (`asked.py`). Both mean the same.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property, lru_cache
@@ -13,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import sqlglot
 from sqlglot import exp
 
@@ -38,7 +40,9 @@ from headwater.streams.schema import Header
 Row = tuple[Any, ...]
 Fields = tuple[tuple[str, Base], ...]
 FEW = 64
-"""Rows of a query that the interpreter answers."""
+"""Rows and frames that the interpreter answers a query for."""
+_UTC = ("UTC", "Etc/UTC", "GMT", "Z")
+"""Names of the zone in which the interpreter has instants."""
 
 
 class Sql:
@@ -75,12 +79,6 @@ class Sql:
 
     def relation(self, text: str, tables: Mapping[str, tuple[Header, Sequence[Row]]]) -> list[Row]:
         """The rows of a query."""
-        asked = self.asked(text, {n: h for n, (h, _) in tables.items()})
-        if sum(len(rows) for _, rows in tables.values()) <= FEW:
-            try:
-                return _interpreted(asked.term, asked.row, tables)
-            except NotInterpretable:
-                pass  # a scalar that only Spark has
         return self.relations(text, [tables])[0]
 
     def relations(
@@ -88,6 +86,10 @@ class Sql:
     ) -> list[list[Row]]:
         """The rows of a query over many sets of tables, asked at once."""
         asked = self.asked(text, {n: h for n, (h, _) in many[0].items()})
+        size = len(many) + sum(len(rows) for tables in many for _, rows in tables.values())
+        if size <= FEW and (self.session.zone in _UTC or not asked.in_zone):
+            with contextlib.suppress(NotInterpretable):  # a scalar that only Spark has
+                return [_interpreted(asked.term, asked.row, tables) for tables in many]
         given = {}
         for name in asked.tables:
             header = next(h for n, (h, _) in many[0].items() if n == name)
@@ -96,6 +98,30 @@ class Sql:
             table = table_of(header, rows, self.session.zone)
             given[name] = table.append_column(INSTANCE, pa.array(of))
         return self.answers(asked, len(many), given)
+
+    def of_frames(
+        self, text: str, headers: Mapping[str, Header], count: int, tables: Mapping[str, pa.Table]
+    ) -> pa.Table:
+        """The answers of frames over tables that have `_instance`, with `_instance` first."""
+        asked = self.asked(text, headers)
+        if count + sum(t.num_rows for t in tables.values()) > FEW:
+            return asked(count, tables, self.session)
+        many = []
+        for i in range(count):
+            mine = {}
+            for name, header in headers.items():
+                table = tables.get(name)
+                rows = []
+                if table is not None:
+                    part = table.filter(pc.equal(column(table, INSTANCE), i))
+                    rows = rows_of(part, header.columns)
+                mine[name] = (header, rows)
+            many.append(mine)
+        found = self.relations(text, many)
+        answer = Header("answer", self.columns(text, headers))
+        made = table_of(answer, [row for rows in found for row in rows], self.session.zone)
+        of = np.repeat(np.arange(count), [len(rows) for rows in found])
+        return made.add_column(0, INSTANCE, pa.array(of))
 
     def answers(self, asked: Asked, count: int, given: Mapping[str, pa.Table]) -> list[list[Row]]:
         """The rows of a query over tables with instances, by instance."""

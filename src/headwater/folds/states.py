@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
+import pyarrow as pa
+
 from headwater.streams.schema import Event
 
 Key = tuple[Any, ...]
@@ -51,6 +53,24 @@ def with_held(state: Any, changed: Mapping[Key, Any]) -> Any:
     if isinstance(state, dict):
         return {**state, **changed}
     return state.changed(changed)
+
+
+class KeptTables:
+    """Rows of a bag in maps, and those that a run adds, as tables by header."""
+
+    def __init__(self, read: Any, added: Mapping[str, Sequence[pa.Table]]):
+        """`read` gives the rows of a header in the map; without it the bag is a new one."""
+        self.read, self.added = read, {h: list(tables) for h, tables in added.items()}
+
+    def with_rows(self, more: Mapping[str, Sequence[pa.Table]]) -> KeptTables:
+        """The same with more rows."""
+        both = {h: [*self.added.get(h, ()), *more.get(h, ())] for h in {*self.added, *more}}
+        return KeptTables(self.read, both)
+
+    def all(self, header: str) -> pa.Table:
+        """All rows of a header."""
+        stored = [] if self.read is None else [self.read(header)]
+        return pa.concat_tables([*stored, *self.added.get(header, ())])
 
 
 class KeptBag:

@@ -27,6 +27,8 @@ class StreamShown:
     waiting: Sequence[str] = field(default_factory=tuple)
     sizes: Sequence[tuple[str, int, int]] = field(default_factory=tuple)
     """The maps that it has, with their entries and bytes."""
+    bounds: Mapping[str, str] = field(default_factory=dict)
+    """By what each map stays bounded, or that it grows."""
 
 
 def explain_stream(s: StreamShown) -> Explanation:
@@ -43,11 +45,10 @@ def explain_stream(s: StreamShown) -> Explanation:
         lines += [f"  {where}: {how}; keeps {kept}"]
     lines += ["", "OUTPUTS", *(f"  {h}: {what}" for h, what in s.outputs.items())]
     if s.sizes:
-        lines += [
-            "",
-            "KEPT",
-            *(f"  {m}: {rows} entries, {size} bytes" for m, rows, size in s.sizes),
-        ]
+        lines += ["", "BOUNDS"]
+        for m, rows, size in s.sizes:
+            by = f"; {s.bounds[m]}" if m in s.bounds else ""
+            lines += [f"  {m}: {rows} entries, {size} bytes{by}"]
     lines += ["", "WAITING", *(f"  {w}" for w in s.waiting or ["nothing"])]
     boxes = {f"in:{h}": (h, "source", 0) for h in s.headers}
     boxes["stream"] = (s.name, "stage", 1)

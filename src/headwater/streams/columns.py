@@ -44,7 +44,7 @@ TYPES = {
     **{"date": DATE, "timestamp": TIMESTAMP, "timestamp_ntz": TIMESTAMP_NTZ},
 }
 COLUMN = re.compile(
-    r"\s*(?:`(?P<quoted>[^`]+)`|(?P<name>\w+))\s*:?\s+(?P<type>\w+)\s*(?:\((?P<size>[\d\s,]*)\))?\s*"
+    r"\s*(?:`(?P<quoted>(?:[^`]|``)+)`|(?P<name>\w+))\s*:?\s+(?P<type>\w+)\s*(?:\((?P<size>[\d\s,]*)\))?\s*"
 )
 
 
@@ -67,7 +67,7 @@ def fields(declared: str | Fields | Header) -> Fields:
                 f"`{text.strip()}` is no column with a type, in `{declared}`",
                 hint=f"for example: taxi BIGINT, x DOUBLE; types: {', '.join(TYPES)}, decimal(p, s)",
             )
-        name = column["quoted"] or column["name"]
+        name = (column["quoted"] or column["name"]).replace("``", "`")
         if name in dict(found):
             raise ParseError(f"column `{name}` is declared twice, in `{declared}`")
         found.append((name, kind))
@@ -107,7 +107,24 @@ def fits(value: Any, kind: Base) -> bool:
         return kind.name == "boolean"
     if isinstance(value, int) and kind.name in BITS:
         return -(1 << BITS[kind.name]) <= value < 1 << BITS[kind.name]
+    if kind.name == "decimal":
+        return isinstance(value, Decimal | int) and _has_room(kind, Decimal(value))
+    if kind.name == "timestamp_ntz" and getattr(value, "tzinfo", None) is not None:
+        return False
     return isinstance(value, classes) and not (kind.name == "date" and isinstance(value, datetime))
+
+
+def _has_room(kind: Base, value: Decimal) -> bool:
+    """Whether a decimal type has all digits of a value."""
+    if not value.is_finite():
+        return False
+    _, digits, exponent = value.as_tuple()
+    assert isinstance(exponent, int)
+    text = "".join(map(str, digits)).lstrip("0")
+    fraction = max(0, -exponent - (len(text) - len(text.rstrip("0"))))
+    return not text or (
+        fraction <= kind.scale and len(text) + exponent <= kind.precision - kind.scale
+    )
 
 
 def checked(given: Any, columns: Fields, where: str) -> Row:

@@ -99,4 +99,5 @@ def emitter(gives: Headers, where: str) -> tuple[Callable[..., None], list[Event
             )
         told.extend(rows_given(values, gives[name], where))
 
+    emit.__qualname__ = "emit"  # as messages of Python call it
     return emit, told

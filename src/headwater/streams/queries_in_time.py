@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import pairwise
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from headwater.errors import SchemaMismatch, StepFailed, UnknownName
@@ -111,20 +112,28 @@ class Ticking:
         last, marks = self._to(last, event[1][self.places[event[0]]], event)
         return last, [*marks, event]
 
-    def run(self, last: Any, rows: Sequence[Row]) -> tuple[Any, list[tuple[int, Event]]]:
-        """The same for rows of the one header that there is, each thing told with the number of its row."""
+    def runs(
+        self, lasts: Sequence[Any], rows: Sequence[Row], bounds: Sequence[int]
+    ) -> tuple[list[Any], list[tuple[int, Event]]]:
+        """The same for several sequences of rows of the one header that there is, each from a bound up to the next.
+
+        Each thing that is told has the number of its row.
+        """
         ((name, place),) = self.places.items()
         told: list[tuple[int, Event]] = []
-        following = None if last is None else self.ticks.after(last)
-        for i, row in enumerate(rows):
-            event = Event(name, row)
-            at = row[place]
-            if last is None or at is None or not last <= at < following:
-                last, marks = self._to(last, at, event)
-                following = self.ticks.after(last)
-                told += [(i, mark) for mark in marks]
-            told.append((i, event))
-        return last, told
+        after = []
+        for last, (a, b) in zip(lasts, pairwise(bounds), strict=True):
+            following = None if last is None else self.ticks.after(last)
+            for i in range(a, b):
+                event = Event(name, rows[i])
+                at = event.row[place]
+                if last is None or at is None or not last <= at < following:
+                    last, marks = self._to(last, at, event)
+                    following = self.ticks.after(last)
+                    told += [(i, mark) for mark in marks]
+                told.append((i, event))
+            after.append(last)
+        return after, told
 
     def _to(self, last: Any, at: Any, event: Event) -> tuple[Any, list[Event]]:
         """The mark whose frame a time is in, and the marks after the last one up to it; before the first row are none."""
@@ -188,12 +197,17 @@ class Marking:
         state = self.pattern.search(state, self.bits(event))
         return state, self._told(event) if self.pattern.matches(state) else [event]
 
-    def run(self, state: int, rows: Sequence[Row]) -> tuple[int, list[tuple[int, Event]]]:
-        """The same for rows of the one header that there is, each thing told with the number of its row."""
+    def runs(
+        self, states: Sequence[int], rows: Sequence[Row], bounds: Sequence[int]
+    ) -> tuple[list[int], list[tuple[int, Event]]]:
+        """The same for several sequences of rows of the one header that there is, each from a bound up to the next.
+
+        Each thing that is told has the number of its row.
+        """
         (name,) = self.places
         events = [Event(name, row) for row in rows]
-        matched, state = self.pattern.scan.run([*map(self.bits, events)], state)
-        return state, [
+        matched, after = self.pattern.scan.run_groups([*map(self.bits, events)], bounds, states)
+        return after, [
             (i, told)
             for i, (event, here) in enumerate(zip(events, matched.tolist(), strict=True))
             for told in (self._told(event) if here else (event,))

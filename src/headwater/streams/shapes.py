@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections import namedtuple
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, ClassVar
 
 from headwater.errors import StepFailed
@@ -178,26 +179,36 @@ class Advance:
         after = self.safe(self.named(*y), named(self.headers[event[0]], event[1]), emit)
         return checked(after, self.state, self.where), told
 
-    def run(self, y: Row, rows: Sequence[Row]) -> tuple[Row, list[tuple[int, Event]]]:
-        """The state after rows in order, and what is told, with the number of the row that tells it."""
+    def runs(
+        self, ys: Sequence[Row], rows: Sequence[Row], bounds: Sequence[int]
+    ) -> tuple[list[Row], list[tuple[int, Event]]]:
+        """The states of several sequences after rows in order, and what is told, with the number of the row that tells it.
+
+        The rows of each sequence stand behind those of the one before, from a bound up to the next.
+        """
         f, fine, new, cls = self.f, self._fine, tuple.__new__, self.named
         emit, told = self._telling
         told.clear()  # of a run that failed
         out: list[tuple[int, Event]] = []
-        state = new(cls, y)
-        for i, row in enumerate(rows):
-            try:
-                after = f(state, row, emit)
-            except Exception:
-                after = self.safe(state, row, emit)  # says what was called with what
-            if type(after) is tuple and tuple(map(type, after)) in fine:
-                state = new(cls, after)
-            elif after is not state:
-                state = new(cls, self._checked(after))
-            if told:
-                out += [(i, e) for e in told]
-                told.clear()
-        return tuple(state), out
+        states = []
+        for y, (a, b) in zip(ys, pairwise(bounds), strict=True):
+            state = new(cls, y)
+            for i in range(a, b):
+                row = rows[i]
+                try:
+                    after = f(state, row, emit)
+                except Exception:
+                    told.clear()  # it is called again
+                    after = self.safe(state, row, emit)  # says what was called with what
+                if type(after) is tuple and tuple(map(type, after)) in fine:
+                    state = new(cls, after)
+                elif after is not state:
+                    state = new(cls, self._checked(after))
+                if told:
+                    out += [(i, e) for e in told]
+                    told.clear()
+            states.append(tuple(state))
+        return states, out
 
     def _checked(self, after: Any) -> Row:
         made = checked(after, self.state, self.where)

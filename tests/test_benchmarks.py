@@ -1,0 +1,43 @@
+"""The benchmarks of streams in order run at their small scale: what they measure is right, whatever the time it takes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from benchmarks import streams_compared, streams_fold_peers, streams_order
+from benchmarks.report import Report
+
+WITH_SPARK = ("nexmark", "rates", "folds")
+
+
+def reported(pieces: tuple[str, ...], folder: Path) -> Report:
+    report = Report("streams-order", "small")
+    report.folder = folder
+    streams_order.run(report, pieces)
+    report.write()
+    return report
+
+
+@pytest.mark.parametrize("piece", ["marks", "keys", "frames"])
+def test_pieces(piece: str, tmp_path: Path) -> None:
+    report = reported((piece,), tmp_path)
+    assert report.samples and report.targets
+    assert (tmp_path / "streams-order.md").read_text().startswith("# Benchmark: streams-order")
+
+
+def test_answers_without_spark() -> None:
+    committed, beside = streams_fold_peers.nexmark(None, 3_000, 10, 2, 1)
+    assert len(committed) == 2 and not beside
+    assert len(streams_compared.seconds(3, 200, 2)) == 2
+
+
+@pytest.mark.slow
+def test_memory_of_the_differ(tmp_path: Path) -> None:
+    assert len(reported(("differ",), tmp_path).targets) == 2
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_pieces_beside_spark(tmp_path: Path) -> None:
+    assert len(reported(WITH_SPARK, tmp_path).targets) == 7
