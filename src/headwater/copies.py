@@ -27,7 +27,7 @@ from headwater.calculus.types import field_names
 from headwater.engine.here.answers import consolidated
 from headwater.engine.nested.documents import LABELS, DeepChange, Key
 from headwater.engine.nested.rows import LABEL, PATH, TOP, VALUE, VERSION
-from headwater.errors import DamagedState, QueryError, StateError
+from headwater.errors import DamagedState, DefinedAnew, QueryError, StateError
 from headwater.plan.program import WEIGHT
 from headwater.state.directory import local_path
 from headwater.state.files import FileSystem, LocalFiles, is_temporary
@@ -121,7 +121,8 @@ class ParquetCopy:
         if since != newest:
             changes = None
             if since is not None and since >= created:
-                with contextlib.suppress(StateError):  # the version may be gone
+                # The version may be gone, or the view replaced by one of other columns.
+                with contextlib.suppress(StateError, DefinedAnew):
                     changes = db.changes_table(name, since, newest)
             if changes is not None:
                 self._write(db, name, names[-1][0], newest, since, changes)
@@ -383,7 +384,7 @@ class DocumentCopy:
             return newest
         try:
             follow(db, name, since, newest)
-        except StateError:  # what the store has is not there any more to compare with
+        except (StateError, DefinedAnew):  # there is nothing to compare with what the store has
             follow(db, name, None, newest)
         return newest
 

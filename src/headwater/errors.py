@@ -113,6 +113,10 @@ class UnknownName(QueryError):
     """A column, table or function that is not declared."""
 
 
+class DefinedAnew(QueryError):
+    """Changes over a version since which a view has other columns, or nested rows of another query."""
+
+
 class AmbiguousColumn(QueryError):
     """A column name that several tables in scope have."""
 

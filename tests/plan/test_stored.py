@@ -6,6 +6,7 @@ import contextlib
 import copy
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -137,3 +138,15 @@ def test_functions_of_python_are_called_by_their_names_in_quotes() -> None:
             check_expression(
                 "`twice`(`x0.n`)" if "reflect" not in functions else "`reflect`(1)", functions
             )
+
+
+def test_an_error_of_ours_may_be_stored_and_others_may_not(tmp_path: Path) -> None:
+    """A scalar subquery that gives several rows raises; a database with one opens again."""
+    check_expression("if(`x0.v0` > 1, raise_error('several'), `x0.v1`)")
+    with pytest.raises(HeadwaterError):
+        check_expression("raise_error(`x0.v0`)")
+    with hw.open(tmp_path / "again") as made:
+        made.source("r", "a BIGINT, b BIGINT")
+        made.view("v", "SELECT a, (SELECT t.b FROM r t WHERE t.a = r.b) AS x FROM r")
+    with hw.open(tmp_path / "again") as made:
+        assert made.views == ["v"]

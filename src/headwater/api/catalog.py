@@ -184,6 +184,8 @@ class ViewDef:
     """Whether the rows of an answer are kept, as only Spark could tell them when they are read."""
     rules: int = 0
     """By which rules it is planned (`plan.statements.RULES`)."""
+    replaced: int = 0
+    """The version that planned it anew, as its query was replaced, or one that it reads; 0 if none did."""
 
     @property
     def type(self) -> MapType:

@@ -48,6 +48,7 @@ from headwater.language.declared import ddl_of, ddl_of_struct, declared
 from headwater.language.queries import read_query, text_of
 from headwater.language.schema import EXAMPLE
 from headwater.language.sql.places import placed
+from headwater.plan.adopting import Adopted
 from headwater.plan.compiler import STRATEGIES
 from headwater.plan.maps import key_fields
 from headwater.plan.nested.sources import source_parts
@@ -231,31 +232,9 @@ class Declaring(Applying):
     ) -> None:
         """Plans a view, fills its maps from what is there, and commits both; the right to write is held."""
         known, schemas = self._defined, self.catalog.schemas()
-        row = RecordType(tuple(key_fields(type_of(term))))
-        _check_reserved(row)
-        kept_open = [s for s in known.catalog.sources.values() if s.retain == "open"]
-        read = {r.name for r in relations(term)}
-        if strategy == "recompute" and any(s.name in read for s in kept_open):
-            raise QueryError(
-                f"`{name}` is recomputed from rows of `{kept_open[0].name}`, which keeps open rows only",
-                hint="declare the source with retain=True, or leave the strategy out",
-            )
-        if strategy == "recompute" and language != "sql":
-            raise QueryError("only SQL can be recomputed", hint="leave the strategy out")
-        check_texts(term)
-        made = ViewDef(
-            name,
-            text,
-            language,
-            text_of(term),
-            ddl_of(row),
-            strategy,
-            1 + max((v.place for v in known.catalog.views.values()), default=0),
-            known.version + 1,
-            functions_of(term),
-            row=str(row),
-            key=keys,
-        )
+        place = 1 + max((v.place for v in known.catalog.views.values()), default=0)
+        made = self._checked(name, text, language, term, strategy, keys)
+        made = replace(made, place=place, created=known.version + 1)
         self._register(made)
         compiler = known.catalog.compiler(known.program)
         try:
@@ -290,14 +269,49 @@ class Declaring(Applying):
                 self._tell_first(commit, working, [view], (catalog, program))
             self._add(commit, working)
 
+    def _checked(
+        self, name: str, text: str, language: str, term: Term, strategy: str, keys: tuple[str, ...]
+    ) -> ViewDef:
+        """A view as it is declared, without a place; refused if it cannot be kept as is asked for."""
+        row = RecordType(tuple(key_fields(type_of(term))))
+        _check_reserved(row)
+        kept_open = [s for s in self.catalog.sources.values() if s.retain == "open"]
+        read = {r.name for r in relations(term)}
+        if strategy == "recompute" and any(s.name in read for s in kept_open):
+            raise QueryError(
+                f"`{name}` is recomputed from rows of `{kept_open[0].name}`, which keeps open rows only",
+                hint="declare the source with retain=True, or leave the strategy out",
+            )
+        if strategy == "recompute" and language != "sql":
+            raise QueryError("only SQL can be recomputed", hint="leave the strategy out")
+        check_texts(term)
+        return ViewDef(
+            name,
+            text,
+            language,
+            text_of(term),
+            ddl_of(row),
+            strategy,
+            0,
+            0,
+            functions_of(term),
+            row=str(row),
+            key=keys,
+        )
+
     def _fill(
-        self, commit: StoreCommit, working: Working, program: Program, before: Program
+        self,
+        commit: StoreCommit,
+        working: Working,
+        program: Program,
+        before: Program,
+        adopted: Mapping[str, Adopted] | None = None,
     ) -> None:
         """Computes the maps of a program that the one before does not have, from what is there."""
         # Sources that have had rows and keep none.
         gone = [k.removeprefix(SEEN) for k in commit.base.facts if k.startswith(SEEN)]
         small = self.policy.most_here
-        Backfill(program, working, self.session, self.path, small, gone).run(before)
+        Backfill(program, working, self.session, self.path, small, gone, adopted).run(before)
 
     def drop(self, name: str) -> None:
         """Takes away a view, or a source that no view reads, with the maps that only it needs."""
@@ -318,7 +332,7 @@ class Declaring(Applying):
             )
             sources = {m.name for s in rest.sources.values() if s.retain for m in s.all_maps}
             if name in self.catalog.views:
-                program = without(self.program, name, sources)
+                program = without(self.program, [name], sources)
             else:
                 source = self.catalog.sources[name]
                 maps = {m.name for m in source.all_maps}

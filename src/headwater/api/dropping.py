@@ -1,4 +1,4 @@
-"""A program without one of its views: what the others need stays as it is, and the rest goes.
+"""A program without some of its views: what the others need stays as it is, and the rest goes.
 
 What a view needs is what it is answered from, what keeps and checks that, and so on; equal maps are one. So taking a view
 away is to keep what the others reach.
@@ -6,14 +6,18 @@ away is to keep what the others reach.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
+from headwater.calculus.types import RecordType
 from headwater.plan.analysis import maps_of, strata_of
 from headwater.plan.program import Program, Stored, Stratum, View
 
 
-def without(program: Program, name: str, kept: set[str]) -> Program:
-    """The program without a view that no other reads. The maps in `kept`, which are those of sources, stay."""
+def without(program: Program, names: Collection[str], kept: set[str]) -> Program:
+    """The program without views that no others read. The maps in `kept`, which are those of sources, stay."""
     made = program.copy()
-    del made.views[name]
+    for name in names:
+        del made.views[name]
     maps, strata = set(kept), set[str]()
     for view in made.views.values():
         strata |= set(strata_of(program, view))
@@ -21,7 +25,7 @@ def without(program: Program, name: str, kept: set[str]) -> Program:
     answered: list[View | Stratum] = [*made.views.values(), *(program.strata[n] for n in strata)]
     for check in {c for item in answered for c in item.checks}:
         # A count of failures is kept as though it were a view of its own.
-        counted = View(check, program.views[name].type, "", Stored(program.checks[check]))
+        counted = View(check, RecordType(()), "", Stored(program.checks[check]))
         strata |= set(strata_of(program, counted))
         maps |= {m.name for m in maps_of(program, counted, every=True)}
     made.maps = {n: m for n, m in made.maps.items() if n in maps}

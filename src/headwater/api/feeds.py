@@ -23,13 +23,18 @@ from headwater.engine.here.answers import consolidated
 from headwater.engine.here.statements import Scalars
 from headwater.engine.nested import rows as nested_rows
 from headwater.engine.working import Working
-from headwater.errors import QueryError, StateError
+from headwater.errors import DefinedAnew, StateError
 from headwater.plan.program import WEIGHT, Program, Stratum, View
 from headwater.state.hashing import places
 from headwater.state.run import column
 
-REBUILD = "rebuild"
-"""What a version is noted as that computed all views again."""
+REBUILD, REPLACE, VIEW = "rebuild", "replace ", "view "
+"""What versions are noted as that computed all views again, that replaced some, and that defined one."""
+
+
+def plans_only(what: str) -> bool:
+    """Whether a version, by its note, may write maps anew with what they had, and changes views that it plans at most."""
+    return what == REBUILD or what.startswith((VIEW, REPLACE))
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,8 @@ class Seen:
     what: str
     created: int
     held: Held | None
+    replaced: int = 0
+    """The number of the version that planned it anew, as its query or one that it reads was replaced."""
     minor: bool = False
     """Whether the version is of a stage, and changed no source and no view."""
 
@@ -64,7 +71,7 @@ class Seen:
 class Step:
     """One version whose changes of a view are read; `before` is None where the view was new.
 
-    `replaced` is what was called so until it was dropped, where that was in the versions that are asked for.
+    `replaced` is what was called so until it was dropped or replaced, where that was in the versions that are asked for.
     """
 
     version: int
@@ -99,9 +106,9 @@ def steps(name: str, see: Callable[[int], Seen], since: int, last: int) -> Itera
         if at.created == version:
             yield _step(at, None, dropped)
             dropped = None
-        elif at.what != REBUILD and not at.what.startswith(
-            "view "
-        ):  # which may write maps anew, with what they had
+        elif at.replaced == version:
+            yield _step(at, None, (previous or see(version - 1)).held)
+        elif not plans_only(at.what):
             before = (previous or see(version - 1)).held
             yield _step(at, None if before is None else before.working, None)
 
@@ -132,16 +139,27 @@ def told(name: str, since: int, found: Iterator[Step], scalars: Scalars) -> list
     return tables
 
 
+def count(name: str, step: Step, scalars: Scalars) -> int:
+    """How many rows a step changed; of a view that was replaced by one of other columns, those of both."""
+    try:
+        (rows,) = told(name, step.version - 1, iter([step]), scalars)
+    except DefinedAnew:
+        assert step.replaced is not None
+        now = Held(step.program, step.view, step.now)
+        return sum(h.rows(scalars).num_rows for h in (step.replaced, now))
+    return int(rows.num_rows)
+
+
 def _instead(name: str, since: int, rows: pa.Table, replaced: Held, scalars: Scalars) -> pa.Table:
-    """The change from a dropped view to a new one of its name: the new rows, and the old rows taken back."""
+    """The change from a view to another one of its name: the new rows, and the old rows taken back."""
     if replaced.view.parts or view_rows.row_schema(replaced.view) != rows.schema:
         raise defined_anew(name, since, "other columns")
     return consolidated(pa.concat_tables([rows, replaced.rows(scalars, -1)]))
 
 
-def defined_anew(name: str, since: int, what: str) -> QueryError:
+def defined_anew(name: str, since: int, what: str) -> DefinedAnew:
     """The error where two views had one name, one after the other, and their rows cannot be subtracted."""
-    return QueryError(
+    return DefinedAnew(
         f"`{name}` was defined anew with {what} since version {since}",
         hint="ask for the changes since then, or until then",
     )

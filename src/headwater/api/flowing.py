@@ -14,9 +14,9 @@ from typing import Any
 import pyarrow as pa
 
 from headwater.api.catalog import SEEN, Catalog, SourceDef, facts_of
-from headwater.api.declaring import Declaring
 from headwater.api.dropping import without_source
 from headwater.api.feeding import put
+from headwater.api.replacing import Replacing
 from headwater.api.stages import FlowHandle
 from headwater.dataflow import maps
 from headwater.dataflow.define import Readable, Stage
@@ -34,7 +34,7 @@ FLOW = "flow"
 """What writes a flow that was declared, until a stage does."""
 
 
-class Flowing(Declaring):
+class Flowing(Replacing):
     """The part of a database that has stages and flows."""
 
     def flow(self, name: str, schema: str, *, retain: bool | None = None) -> FlowHandle:

@@ -343,8 +343,12 @@ class Punctuating(Feeding):
         working: Working,
         views: Collection[View],
         becomes: tuple[Catalog, Program],
+        replaced: Collection[str] = (),
     ) -> None:
-        """What is final of views that are new, or planned anew; what their ledgers have already is not told again."""
+        """What is final of views that are new, or planned anew; what their ledgers have already is not told again.
+
+        Of views that are `replaced`, what was hidden says nothing of the entries that they have now.
+        """
         catalog, program = becomes
         over = self.over
         if not over.closed and not promises_something(catalog):
@@ -362,9 +366,12 @@ class Punctuating(Feeding):
         self._find(commit, working, None, bounds, found, [*maps, *strata])
         self._count_off(working, None, bounds, strata)
         for view in views:
-            never = self._begins(commit, view, becomes)
+            if view.name in replaced:
+                commit.set(f"{TOLD}{view.name}", None)
+                commit.set(f"{BEGINS}{view.name}", None)
+            never = self._begins(commit, view, becomes, view.name in replaced)
             moved = region(promises, promises, view, Punctuations.NONE, never)
-            if moved.after:
+            if moved.after or view.name in replaced:
                 self._tell_at_once(commit, working, view, moved, program)
 
     def _tell_at_once(
@@ -380,14 +387,19 @@ class Punctuating(Feeding):
                 hint="drop the view and define it again",
             )
         self._write_down(commit, working, view, new)
-        commit.set(f"{TOLD}{view.name}", moved.after.to_data())
+        if moved.after:
+            commit.set(f"{TOLD}{view.name}", moved.after.to_data())
 
     def _begins(
-        self, commit: StoreCommit, view: View, becomes: tuple[Catalog, Program]
+        self,
+        commit: StoreCommit,
+        view: View,
+        becomes: tuple[Catalog, Program],
+        replaced: bool = False,
     ) -> Punctuations:
         """What of a new view is never shown, as rows that are kept no more may have reached it; nothing if there are none."""
         known = self.over.begins.get(view.name)
-        if known is not None:
+        if known is not None and not replaced:
             return known
         catalog, program = becomes
         names = [r.name for r in relations(catalog.whole(view.name))]

@@ -7,7 +7,7 @@ was dropped, and a reader goes on undisturbed while a writer commits.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -310,20 +310,23 @@ class Readable:
             for n, (_, refs) in after.version.maps.items()
             if any(r.version == version for r in refs)
         }
-        before: Working | None = None
+        was: tuple[Defined, Working] | None = None
         counts = dict.fromkeys(self.catalog.views, 0)
         for name, view in program.views.items():
-            made = at.catalog.views[name].created
-            maps = read_from(program, view)
-            again = what == feeds.REBUILD or what.startswith("view ")  # which change no other view
-            if made < version and (again or not new & {m.name for m in maps}):
+            made, maps = at.catalog.views[name], read_from(program, view)
+            anew = made.replaced == version
+            same = feeds.plans_only(what) or not new & {m.name for m in maps}
+            if made.created < version and same and not anew:
                 continue
-            if made < version and before is None:
-                before = self._reading(*self._at(version - 1))
-            step = Step(version, program, view, before if made < version else None, now)
+            step = Step(version, program, view, None, now)
+            if made.created < version:
+                if was is None:
+                    earlier, known = self._at(version - 1)
+                    was = known, self._reading(earlier, known)
+                old = Held(was[0].program, was[0].program.views[name], was[1])
+                step = replace(step, replaced=old) if anew else replace(step, before=was[1])
             with as_stored(version):
-                (rows,) = feeds.told(name, version - 1, iter([step]), self.session.evaluate)
-            counts[name] = rows.num_rows
+                counts[name] = feeds.count(name, step, self.session.evaluate)
         return {n: counts[n] for n in self.catalog.views}
 
     def _steps(self, name: str, since: int, last: int) -> Iterator[Step]:
@@ -334,11 +337,12 @@ class Readable:
             note, mine = snapshot.version.note, at.catalog.named(name)
             what, minor = note.get("what", ""), bool(note.get("minor"))
             if mine not in at.program.views and mine not in at.catalog.sources:
-                return Seen(version, what, 0, None, minor)
+                return Seen(version, what, 0, None, minor=minor)
             view = self._as_view(at, mine, version)
             held = Held(at.program, view, self._reading(snapshot, at))
             known = at.catalog.views.get(mine)
-            return Seen(version, what, known.created if known else 0, held, minor)
+            created, replaced = (known.created, known.replaced) if known else (0, 0)
+            return Seen(version, what, created, held, replaced, minor)
 
         return steps(name, see, since, last)
 
@@ -420,7 +424,7 @@ class Readable:
     def touched(self, name: str, since: int, until: int) -> list[Key]:
         """The keys of a nested view whose rows changed after a version, of those too that are gone."""
         found: dict[Key, None] = {}
-        for step in self._steps(name, since, until):
+        for step in self._steps_of_documents(name, since, until):
             found |= dict.fromkeys(touched_documents(step.view, step.now, step.moved))
         return list(found)
 
@@ -428,11 +432,17 @@ class Readable:
         self, name: str, since: int, until: int
     ) -> Iterator[tuple[int, DocumentChanges]]:
         """What each version after one changed of a nested view, document by document."""
-        for step in self._steps(name, since, until):
+        for step in self._steps_of_documents(name, since, until):
             yield (
                 step.version,
                 changed_documents(step.view, step.before, step.now, step.moved, step.version),
             )
+
+    def _steps_of_documents(self, name: str, since: int, until: int) -> Iterator[Step]:
+        for step in self._steps(name, since, until):
+            if step.replaced is not None:
+                raise feeds.defined_anew(name, since, "nested rows")
+            yield step
 
     # --- checking ------------------------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ the others are looked up, and maps come after those that they look up. So there 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,7 +17,8 @@ from headwater.engine.increment import Increment, answered_rows
 from headwater.engine.spark.session import Session
 from headwater.engine.working import Working
 from headwater.errors import NotRetained
-from headwater.plan.program import Map, Program, Stratum
+from headwater.plan.adopting import Adopted
+from headwater.plan.program import Map, Program, Statement, Stratum
 from headwater.state.arrangement import Touched
 from headwater.state.run import LEAST, MOST
 
@@ -33,9 +34,10 @@ class Backfill:
         root: Path,
         small: int,
         gone: Collection[str] = (),
+        adopted: Mapping[str, Adopted] | None = None,
     ):
-        """`gone` are the sources that have had rows and keep none."""
-        self.gone = gone
+        """`gone` are the sources that have had rows and keep none; `adopted` the maps that have what others had already."""
+        self.gone, self.adopted = gone, adopted or {}
         self.program, self.working, self.session = program, working, session
         self.increment = Increment(program, working, session, root, small)
         self.new: set[str] = set()
@@ -68,11 +70,16 @@ class Backfill:
         self.increment.check()
 
     def _fill(self, maps: list[Map]) -> None:
-        statements = [s for m in maps for s in self.program.kept[m.name].filling]
+        statements = [s for m in maps for s in self._statements(m)]
         drivers = {s.drives for s in statements}
         self.increment.changes = {n: c for n in drivers if (c := self._whole(n)).rows}
         self.increment.execute([s for s in statements if s.drives in self.increment.changes])
         self.increment.settle()
+
+    def _statements(self, m: Map) -> tuple[Statement, ...]:
+        """How a map is filled: with all that it holds, or with what it lacks of that."""
+        adopted = self.adopted.get(m.name)
+        return self.program.kept[m.name].filling if adopted is None else adopted.filling
 
     def _pass_on(self, group: Map, new: set[str]) -> None:
         """What bags of different values that were there before say to a group that is new."""
@@ -91,9 +98,8 @@ class Backfill:
         if s.answers is not None:
             if s.always:  # what it answers before any row, to be taken back by the first
                 keep_answers(self.working, s, signed(s, [(nothing(s), 1)]))
-            if (
-                s.group.name not in self.new
-            ):  # shared with a view that was there, so nothing touched it
+            # Shared with a view that was there, or taken over: what it had was touched by nothing.
+            if s.group.name not in self.new or s.group.name in self.adopted:
                 keys = [t.select(s.group.columns) for t in self.working.now(s.group.name).scan()]
                 self.increment.touched |= {s.name: keys} if keys else {}
             self.increment.answer([s])

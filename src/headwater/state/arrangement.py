@@ -81,14 +81,14 @@ class Arrangement:
 
     def open(self, ref: RunRef) -> Run:
         """One of its runs, which must say that it is of this map, or of the one whose runs this one has."""
-        run = self.runs.open(ref)
-        if run.of is not None and run.of != self.spec.written_as:
+        run, said = self.runs.open(ref), ref.of or self.spec.written_as
+        if run.of is not None and run.of != said:
             raise DamagedState(
                 f"{self.runs.folder}/{ref.file}",
-                f"the run at byte {ref.offset} is of the map `{run.of}`, and not of `{self.spec.written_as}`",
+                f"the run at byte {ref.offset} is of the map `{run.of}`, and not of `{said}`",
             )
         if (
-            (run.of is None or self.spec.of)
+            (run.of is None or self.spec.of or ref.of)
             and ref.size
             and run.segments[0].batch.schema.names != self.spec.schema.names
         ):

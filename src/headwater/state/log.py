@@ -426,9 +426,11 @@ def _ref(data: dict[str, Any]) -> RunRef:
     if "generation" in given:
         given["version"], given["round"] = divmod(given.pop("generation"), _OLD_STEPS)
     ref = RunRef.of_data(given)
-    numbers = [v for n, v in vars(ref).items() if n not in ("file", "zone")]
+    numbers = [v for n, v in vars(ref).items() if n not in ("file", "zone", "of")]
     if not is_data_file(ref.file):
         raise ValueError(f"{ref.file!r} is no name of a data file")
+    if type(ref.of) is not str:
+        raise ValueError(f"the run in {ref.file} is of {ref.of!r}, which is no map")
     if not all(type(v) is int for v in numbers) or not 0 <= ref.round < ROUNDS:
         raise ValueError(f"the run in {ref.file} is not given by whole numbers")
     if min(ref.offset, ref.size, ref.rows, ref.version) < 0:

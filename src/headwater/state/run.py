@@ -178,6 +178,8 @@ class RunRef:
     version: int
     round: int = 0
     zone: tuple[Noted, ...] = field(default=(), compare=False)
+    of: str = ""
+    """The map that it says it is of, where another has taken it over."""
 
     @property
     def generation(self) -> Generation:
@@ -185,8 +187,8 @@ class RunRef:
         return self.version, self.round
 
     def data(self) -> dict[str, Any]:
-        """The reference as plain data; one without zones is as it was before there were any."""
-        return {n: v for n, v in vars(self).items() if n != "zone" or v}
+        """The reference as plain data; one without zones, that is of its own map, is as it was before there were others."""
+        return {n: v for n, v in vars(self).items() if n not in ("zone", "of") or v}
 
     @staticmethod
     def of_data(data: dict[str, Any]) -> RunRef:

@@ -24,7 +24,7 @@ import logging
 import os
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any
 
@@ -154,6 +154,17 @@ class Commit:
                 hint="begin again: what was written belongs to another commit",
             )
         self.change.added.setdefault(name, []).extend(refs)
+
+    def adopt(self, name: str, other: str) -> list[RunRef]:
+        """A new map takes over the runs of one that goes with this commit; their entries have the same columns."""
+        spec, (theirs, refs) = self.change.created[name], self.base.maps[other]
+        alike = replace(theirs, name=name) == spec and not spec.pinned
+        if not alike or other not in self.change.dropped or name in self.change.added:
+            raise StateError(f"the map `{name}` cannot take over the runs of `{other}`")
+        made = [replace(r, of=r.of or theirs.written_as) for r in refs]
+        if made:
+            self.change.added[name] = list(made)
+        return made
 
     def remove(self, name: str, refs: Sequence[RunRef]) -> None:
         """Runs of a pinned map that nobody needs any more; other maps that have them keep them."""

@@ -1,0 +1,292 @@
+"""Replacing: views get other queries in one commit, and those that read them follow.
+
+    replace(F → F′) = define F′, where what F′ and F have in common stays
+
+What is new is filled from what is there, what nobody needs any more is dropped, and until the commit, and by time travel after
+it, the old answer is read. Readers, stages and copies are told the difference of both answers.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from headwater.api.catalog import facts_of
+from headwater.api.declaring import Declaring
+from headwater.api.dropping import without_maps
+from headwater.api.editing import Edit, Editing, Given
+from headwater.api.feeding import Told
+from headwater.api.feeds import REPLACE, Held
+from headwater.api.handles import Commit, ViewHandle
+from headwater.api.over import Over, forget_found, hidden_at
+from headwater.engine.here.answers import consolidated
+from headwater.engine.ledgers import LEDGER
+from headwater.engine.rings import spec_of
+from headwater.engine.spark.session import Counts
+from headwater.engine.working import Working
+from headwater.errors import ParseError, Purged, QueryError
+from headwater.language.queries import read_query
+from headwater.plan import stored
+from headwater.plan.adopting import Adopted, Adopting
+from headwater.plan.compiler import STRATEGIES
+from headwater.plan.program import Program
+from headwater.show.edits import explain_edit
+from headwater.show.explain import explain_can
+from headwater.state.store import Commit as StoreCommit
+
+_STATEMENT = re.compile(
+    r"\s*CREATE\s+(?P<instead>OR\s+REPLACE\s+)?MATERIALIZED\s+VIEW\s+"
+    r"(?:`(?P<quoted>[^`]+)`|(?P<name>\w+))\s+AS\b(?P<query>.*)",
+    re.IGNORECASE | re.DOTALL,
+)
+"""The statement that `execute` takes."""
+
+
+class Replacing(Declaring):
+    """The part of a database that gives views other queries."""
+
+    def view(
+        self,
+        name: str,
+        query: Any,
+        *,
+        strategy: str = "auto",
+        key: str | Sequence[str] | None = None,
+        replace: bool = False,
+    ) -> ViewHandle:
+        """Declares a view and computes it from what is there; again with the same query it is no change.
+
+        `key` names the columns that rows of a nested view are looked up by; its first column unless it is given. With
+        `replace`, a view that is there gets this query in one commit, and views that read it follow: what both have in
+        common is kept, and the rest is filled. It is refused where a reader names a column that the view has no more
+        (`replace_views` replaces both), and where rows that were told to be final would not be.
+        """
+        known = self.catalog.named(name) if isinstance(name, str) else name
+        if not replace or known not in self.catalog.views:
+            return super().view(name, query, strategy=strategy, key=key)
+        if strategy not in STRATEGIES:
+            raise QueryError(f"`{strategy}` is no strategy", hint=f"one of {', '.join(STRATEGIES)}")
+        keys = (key,) if isinstance(key, str) else tuple(key or ())
+        self._replaced({known: Given(query, strategy, keys)})
+        return ViewHandle(self, known)
+
+    def replace_views(self, queries: Mapping[str, Any]) -> Commit:
+        """Gives several views other queries in one commit, and defines those that are not there.
+
+        They are given as a dict by name, in any order. A view that is there keeps its strategy and its key.
+        """
+        if not isinstance(queries, Mapping) or not all(isinstance(n, str) for n in queries):
+            raise QueryError(
+                f"the queries are of type {type(queries).__name__}",
+                hint="give a dict with a query for each view: {'totals': 'SELECT ...'}",
+            )
+        given: dict[str, Given] = {}
+        for n, query in queries.items():
+            known = self.catalog.views.get(self.catalog.named(n))
+            given[self.catalog.named(n)] = (
+                Given(query) if known is None else Given(query, known.strategy, known.key)
+            )
+        return self._replaced(given)
+
+    def execute(self, statement: str) -> ViewHandle:
+        """Runs `CREATE [OR REPLACE] MATERIALIZED VIEW name AS SELECT ...`, the one statement there is, and gives the view."""
+        found = _STATEMENT.fullmatch(statement) if isinstance(statement, str) else None
+        if found is None:
+            words = statement.split() if isinstance(statement, str) else [type(statement).__name__]
+            raise ParseError(
+                f"`{' '.join(words[:4])}` is no statement of Headwater",
+                hint="CREATE [OR REPLACE] MATERIALIZED VIEW name AS SELECT ...; sources are declared by db.source, "
+                "changed by db.apply, and read by db[name].snapshot()",
+            )
+        name, query = found["quoted"] or found["name"], found["query"].strip().removesuffix(";")
+        return self.view(name, query.strip(), replace=found["instead"] is not None)
+
+    def can(
+        self, query: Any, closes: Mapping[str, Any] | None = None, instead_of: str | None = None
+    ) -> str:
+        """What would be kept for a query, and what a change would cost; nothing is defined. Or why it cannot be.
+
+        With `closes`, the schemes of some sources in the form that `source` takes, what would grow if they had these.
+        With `instead_of`, what replacing that view by the query would keep, fill and drop, and what it would read.
+        """
+        if instead_of is None:
+            return super().can(query, closes)
+        name, known = self.catalog.named(instead_of), self._defined
+        if name not in known.catalog.views:
+            raise self._unknown(instead_of)
+        if closes is not None:
+            raise QueryError(
+                "both `closes` and `instead_of` are given", hint="ask for one after the other"
+            )
+        was = known.catalog.views[name]
+        edit = self._edit({name: Given(query, was.strategy, was.key)})
+        self._check_read(edit)
+        again = self._filled_again(edit)
+        adopted = self._adopted(edit, again)
+        runs = self.store.at(known.version).version.maps
+        entries = {n: sum(r.rows for r in refs) for n, (_, refs) in runs.items()}
+        made = edit.catalog.views[name]
+        told = explain_can(known.program, edit.program, name, made.kept, made.why)
+        return f"{told}\n{explain_edit(known.program, edit.program, edit.moved, again, adopted, entries)}"
+
+    # --- one edit -------------------------------------------------------------------------------------------------------
+
+    def _edit(self, given: Mapping[str, Given]) -> Edit:
+        """What the database would become if views had other queries."""
+        known = self._defined
+        editing = Editing(known.catalog, known.program, given)
+
+        def read(query: Any, schemas: Any) -> Any:
+            return read_query(query, schemas, self.ask)
+
+        return editing.edited(read, self._checked, self._sampled(), known.version + 1)
+
+    def _replaced(self, given: Mapping[str, Given]) -> Commit:
+        """Plans, fills and commits views with other queries; what has its query already is left as it is."""
+        started = time.perf_counter()
+        with self._locked():
+            self._writing()
+            new = {
+                n: g
+                for n, g in given.items()
+                if not self._is_defined(n, g.query, g.strategy, g.key)
+            }
+            for n in new:
+                if n not in self.catalog.views:
+                    self._check_name(n)
+            if not new:
+                return Commit(self.version, repeated=True, database=self)
+            self.session.counts = counts = Counts()
+            edit = self._edit(new)
+            size = self._commit_edit(edit, new)
+            assert self._writer is not None
+            return Commit(
+                self.version,
+                seconds=time.perf_counter() - started,
+                bytes=size,
+                jobs=counts.jobs,
+                exchanges=counts.exchanges,
+                hops=counts.hops,
+                warnings=self._writer.warnings(),
+                database=self,
+            )
+
+    def _commit_edit(self, edit: Edit, given: Mapping[str, Given]) -> int:
+        """Fills the maps that an edit has new, tells what changed, and commits. Gives the bytes written."""
+        before, after, graph = self._defined, edit.program, self.graph
+        self._check_read(edit)
+        for n in edit.planned:
+            self._register(edit.catalog.views[n])
+        lacking = self._filled_again(edit)
+        adopted = self._adopted(edit, lacking)
+        assert self._writer is not None
+        self._spare({*self._writer.dead})  # the new plan may read what nobody read of the old one
+        note = REPLACE + ", ".join(given)
+        with self._commit(note, (edit.catalog, after)) as commit:
+            for key, value in stored.facts_of(after).items():  # all, for their places are others
+                commit.set(key, value)
+            for n, made in edit.catalog.views.items():
+                if made != before.catalog.views.get(n):
+                    commit.set(*facts_of(made))
+            forget_found(commit, after)
+            for n in before.program.maps:
+                if n not in after.maps or n in lacking:
+                    commit.drop(n)
+            for n, m in after.maps.items():
+                if n not in before.program.maps or n in lacking:
+                    commit.create(spec_of(m))
+            working = self._working(commit, after)
+            working.refs = {n: r for n, r in working.refs.items() if n not in lacking}
+            working.refs |= {n: commit.adopt(n, a.of.name) for n, a in adopted.items()}
+            working.hidden = {n: p for n, p in working.hidden.items() if n not in edit.moved}
+            with self._telling("writing"):
+                known = without_maps(before.program, lacking)
+                self._fill(commit, working, after, known, adopted)
+                views = [after.views[n] for n in edit.moved]
+                for view in views:
+                    if view.strategy == "recompute":
+                        made = edit.catalog.views[view.name]
+                        self._recompute(working, view, edit.catalog, made)
+                becomes = edit.catalog, after
+                replaced = [n for n in edit.moved if n in before.program.views]
+                self._tell_first(commit, working, views, becomes, replaced)
+                told = self._tell_edit(commit, working, edit)
+            made_runs = self._written(working)
+            size = self._add_made(commit, made_runs)
+            sent = self._send(commit, graph, told, made_runs)
+            self._set_graph(commit, sent, graph)
+        self._became(sent)
+        return size
+
+    def _filled_again(self, edit: Edit) -> set[str]:
+        """The maps that both programs have by name, and that are filled again: entries may be gone, or columns be others."""
+        lacking = {m for n in edit.moved for m in self._lacking(edit.program, n)}
+        return lacking | _of_other_columns(self.program, edit.program)
+
+    def _adopted(self, edit: Edit, lacking: set[str]) -> dict[str, Adopted]:
+        """The new maps that begin with what others had; none where entries of those may be gone."""
+        if self._promises_something():
+            return {}
+        return Adopting(self.program, edit.program, lacking).found()
+
+    def _check_read(self, edit: Edit) -> None:
+        """Raises where somebody reads a view who cannot follow: a stream, or a stage or a ledger with other columns."""
+        was, now = self.program.views, edit.program.views
+        for n in edit.moved:
+            if n not in was:
+                continue
+            for stream in self.stream_defs.values():
+                if n in stream.inputs:
+                    raise QueryError(
+                        f"the stream `{stream.name}` takes the final rows of `{n}`, and has taken some in order",
+                        hint=f"drop `{stream.name}` first, and define it again",
+                    )
+            same = was[n].type == now[n].type
+            stages = self.graph.stages.values()
+            for stage in stages:
+                reads = n in stage.inputs or n in [what for what, _ in stage.looks_up]
+                if reads and not (same and not was[n].parts and not now[n].parts):
+                    what = "nested rows" if same else "other columns"
+                    raise QueryError(
+                        f"[REPLACE_COLUMNS] the stage `{stage.name}` reads `{n}`, which would have {what}",
+                        hint=f"drop `{stage.name}` first, or define a view of another name",
+                    )
+            ledger = self.store.at(self.version).version.maps.get(f"{LEDGER}{n}")
+            if ledger is not None and ledger[1] and not same:
+                raise Purged(
+                    f"rows of `{n}` were told to be final, and the new query has other columns",
+                    hint="drop the view and define it again, or take another name",
+                )
+
+    def _tell_edit(self, commit: StoreCommit, working: Working, edit: Edit) -> Told:
+        """Puts the difference of both answers of what stages read among what the commit writes."""
+        told, graph = Told(), self.graph
+        wanted = [n for n in edit.moved if n in self._wanted(graph)]
+        if not wanted:
+            return told
+        facts = {**commit.base.facts, **commit.change.facts}
+        over = Over.read({k: v for k, v in facts.items() if v is not None}, edit.catalog)
+        working.hidden, working.never = hidden_at(over, edit.catalog), over.begins
+        known = self._defined
+        old = self._reading(self._snapshot(known.version), known)
+        scalars = self.session.evaluate
+        for n in wanted:
+            rows = Held(edit.program, edit.program.views[n], working).rows(scalars)
+            gone = Held(known.program, known.program.views[n], old).rows(scalars, -1)
+            table = consolidated(pa.concat_tables([rows, gone]))
+            self._tell_rows(told, working, n, table, graph.inputs, graph.looked_up)
+        return told
+
+
+def _of_other_columns(before: Program, after: Program) -> set[str]:
+    """The maps that both programs have by name, and that are kept in other columns."""
+    both = before.maps.keys() & after.maps.keys()
+    return {
+        n
+        for n in both
+        if before.maps[n] is not after.maps[n] and spec_of(before.maps[n]) != spec_of(after.maps[n])
+    }

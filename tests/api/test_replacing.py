@@ -1,0 +1,469 @@
+"""Views that are replaced: as if they were defined anew, told as the difference of the answers, or refused with nothing lost."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import headwater as hw
+from edits import Played, bag, edit_story
+from headwater import errors, flow
+from headwater.api.editing import Editing
+from headwater.engine.fill import Backfill
+from headwater.engine.working import Working
+from headwater.errors import QueryError
+from headwater.state.log import Log
+from shrinking import seeded
+
+SUMS = "SELECT k, sum(x) AS v FROM s GROUP BY k"
+SOME = "SELECT k, sum(x) AS v FROM s WHERE x > 2 GROUP BY k"
+MOST = "SELECT k, max(x) AS v FROM s GROUP BY k"
+READER = "SELECT count(*) AS n, sum(v) AS total FROM q"
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Iterator[hw.Database]:
+    with hw.open(tmp_path / "db") as made:
+        made.source("s", "k BIGINT, x BIGINT")
+        made.view("q", SUMS)
+        made.view("r", READER)
+        made.apply({"s": [(1, 2), (1, 3), (2, 5), (3, 1)]})
+        yield made
+
+
+def rows(db: hw.Database, name: str, version: int | None = None) -> list[tuple[Any, ...]]:
+    return sorted(bag(db.table(name, version)).elements())
+
+
+def texts(*found: tuple[Any, ...]) -> list[tuple[str, ...]]:
+    return [tuple(map(repr, r)) for r in found]
+
+
+# --- one view ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_view_gets_another_query_and_its_reader_follows(db: hw.Database) -> None:
+    first = db.version
+    handle = db.view("Q", SOME, replace=True)
+    assert (handle.name, db.version) == ("q", first + 1)
+    assert rows(db, "q") == texts((1, 3), (2, 5))
+    assert rows(db, "r") == texts((2, 8))
+    assert rows(db, "q", first) == texts((1, 5), (2, 5), (3, 1)), "the past has the old query"
+    told = bag(db.changes_table("q", first))
+    assert told == Counter(dict(zip(texts((1, 5), (3, 1), (1, 3)), (-1, -1, 1), strict=True)))
+    assert bag(db.changes_table("q", 0)) == bag(db.table("q"))
+    assert bag(db.changes_table("r", 0)) == bag(db.table("r"))
+    db.apply({"s": [(3, 9)]})
+    assert rows(db, "r") == texts((3, 17))
+    assert (db.catalog.views["q"].created, db.catalog.views["q"].replaced) == (2, first + 1)
+
+
+def test_the_same_query_is_no_change(db: hw.Database) -> None:
+    first = db.version
+    db.view("q", SUMS, replace=True)
+    assert db.replace_views({"q": SUMS, "r": READER}).repeated
+    assert db.version == first
+    assert rows(db, "q") == texts((1, 5), (2, 5), (3, 1))
+
+
+def test_one_that_is_not_there_is_defined(db: hw.Database) -> None:
+    db.view("new", MOST, replace=True)
+    assert rows(db, "new") == texts((1, 3), (2, 5), (3, 1))
+    assert db.catalog.views["new"].replaced == 0
+
+
+def test_what_both_have_is_kept_and_nothing_else_is(db: hw.Database) -> None:
+    """HAVING changed: the group's map has the runs that it had. And what nobody needs is gone."""
+    group = db.program.strata[str(db.program.views["q"].stratum)].group.name
+    before = db.store.at(db.version).version.maps[group][1]
+    db.view("q", SUMS + " HAVING count(*) > 1", replace=True)
+    assert db.store.at(db.version).version.maps[group][1] == before
+    assert rows(db, "q") == texts((1, 5))
+    db.view("q", SUMS, replace=True)
+    kept = set(db.store.at(db.version).version.maps)
+    with hw.open(db.path.parent / "other") as other:
+        other.source("s", "k BIGINT, x BIGINT")
+        other.view("q", SUMS)
+        other.view("r", READER)
+        assert kept == set(other.store.at(other.version).version.maps)
+
+
+def test_the_same_answer_written_otherwise_moves_nothing(db: hw.Database) -> None:
+    first = db.version
+    db.view("q", "SELECT t.k, sum(t.x) AS v FROM s t GROUP BY t.k", replace=True)
+    assert db.version == first + 1 and db.catalog.views["q"].replaced == 0
+    assert db.changes_table("q", first).num_rows == db.changes_table("r", first).num_rows == 0
+
+
+def test_a_view_may_read_one_that_was_defined_later(db: hw.Database) -> None:
+    db.view("late", "SELECT k, x AS v FROM s WHERE k < 3")
+    db.view("q", "SELECT k, sum(v) AS v FROM late GROUP BY k", replace=True)
+    assert db.views.index("late") < db.views.index("q") < db.views.index("r")
+    assert rows(db, "r") == texts((2, 10))
+    db.close()
+    with hw.open(db.path) as again:
+        again.apply({"s": [(1, 1)]})
+        assert rows(again, "r") == texts((2, 11))
+
+
+def test_comprehensions_and_nested_views(db: hw.Database) -> None:
+    @hw.query
+    def small(s):
+        return [{"k": a.k, "v": a.x} for a in s if a.x < 4]
+
+    db.view("q", small, replace=True)
+    assert rows(db, "r") == texts((3, 6))
+    nested = "SELECT k, collect_list(struct(x)) AS xs FROM s {} GROUP BY k"
+    db.view("n", nested.format(""))
+    first = db.version
+    db.view("n", nested.format("WHERE x > 2"), replace=True)
+    assert len(rows(db, "n")) == 2 and len(rows(db, "n", first)) == 3
+    with pytest.raises(errors.DefinedAnew, match="nested rows"):
+        db.changes_table("n", first)
+
+
+def test_strategies(db: hw.Database) -> None:
+    for strategy in ("recursive", "first-order"):
+        db.view("q", SOME, strategy=strategy, replace=True)
+        assert rows(db, "r") == texts((2, 8))
+    with pytest.raises(QueryError, match="no strategy"):
+        db.view("q", SUMS, strategy="none", replace=True)
+
+
+# --- several ----------------------------------------------------------------------------------------------------------
+
+
+def test_several_at_once_in_any_order(db: hw.Database) -> None:
+    commit = db.replace_views(
+        {
+            "r": "SELECT max(most) AS top FROM q",
+            "q": "SELECT k, v AS most FROM below",
+            "below": MOST,
+        }
+    )
+    assert db.version == commit.version and db.views == ["below", "q", "r"]
+    assert rows(db, "r") == texts((5,))
+    assert commit.changed == {"below": 3, "q": 6, "r": 2}
+    with pytest.raises(errors.DefinedAnew, match="other columns"):
+        db.changes_table("q", commit.version - 1)
+    with pytest.raises(QueryError, match="type list"):
+        db.replace_views([("q", SUMS)])  # type: ignore[arg-type]
+
+
+def test_a_statement(db: hw.Database) -> None:
+    assert db.execute(f"create or replace materialized view Q as\n {SOME};").name == "q"
+    assert rows(db, "q") == texts((1, 3), (2, 5))
+    db.execute(f"CREATE MATERIALIZED VIEW `top` AS {MOST}")
+    assert rows(db, "top") == texts((1, 3), (2, 5), (3, 1))
+    with pytest.raises(errors.NameTaken):
+        db.execute(f"CREATE MATERIALIZED VIEW q AS {MOST}")
+    for other in (
+        "SELECT 1",
+        "DROP VIEW q",
+        "CREATE VIEW x AS SELECT 1",
+        "INSERT INTO s VALUES 1",
+        "",
+    ):
+        with pytest.raises(errors.ParseError, match="is no statement of Headwater"):
+            db.execute(other)
+    with pytest.raises(errors.ParseError, match="int"):
+        db.execute(5)  # type: ignore[arg-type]
+
+
+def test_what_an_edit_would_do(db: hw.Database) -> None:
+    first = db.version
+    told = db.can(SUMS + " HAVING count(*) > 1", instead_of="Q")
+    assert "INSTEAD: 2 maps are kept, 0 adopted, 1 filled, 1 dropped" in told
+    assert "VIEW q is planned anew" in told and "VIEW r is planned anew" in told
+    told = db.can(SOME, instead_of="q")
+    assert "from all of `s` (4 entries)" in told
+    assert "nothing moves" in db.can("SELECT t.k, sum(t.x) AS v FROM s t GROUP BY t.k", None, "q")
+    with pytest.raises(QueryError, match="REPLACE_COLUMNS"):
+        db.can("SELECT k FROM s", instead_of="q")
+    with pytest.raises(errors.UnknownName):
+        db.can(SUMS, instead_of="nothing")
+    with pytest.raises(QueryError, match="both `closes` and `instead_of`"):
+        db.can(SUMS, closes={}, instead_of="q")
+    assert db.version == first
+
+
+# --- paying for the edit only -----------------------------------------------------------------------------------------
+
+
+JOINED = "SELECT a.k, a.x, b.y FROM s a JOIN t b ON a.k = b.k WHERE {}"
+
+
+@pytest.fixture
+def joined(tmp_path: Path) -> Iterator[hw.Database]:
+    with hw.open(tmp_path / "joined") as made:
+        made.source("s", "k BIGINT, x BIGINT")
+        made.source("t", "k BIGINT, y BIGINT")
+        made.apply({"s": [(i % 40, i if i % 7 else None) for i in range(400)]})
+        made.apply({"t": [(i, i % 5) for i in range(40)]})
+        yield made
+
+
+@pytest.mark.parametrize("strategy", ["recursive", "first-order"])
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("a.x > 300", "a.x > 296"),
+        ("a.x > 296", "a.x > 300"),
+        ("a.x > 300", "a.x < 10"),
+        ("a.x > 300", "a.x > 300 AND b.y = 2"),
+        ("a.x > 300 AND b.y = 2", "a.x > 300"),
+        ("a.x > 300 AND b.y < 3", "a.x > 298 AND b.y < 4"),
+        ("a.x > 300", "a.x > 300 OR a.x IS NULL"),
+        ("a.x + b.y > 300", "a.x + b.y > 290"),
+    ],
+)
+def test_another_filter_writes_what_is_between_both(
+    joined: hw.Database, strategy: str, old: str, new: str
+) -> None:
+    joined.view("v", JOINED.format(old), strategy=strategy)
+    joined.view("w", "SELECT y, count(*) AS n, sum(x) AS t FROM v GROUP BY y", strategy=strategy)
+    first = joined.version
+    before = bag(joined.table("v"))
+    joined.view("v", JOINED.format(new), strategy=strategy, replace=True)
+    joined.view("v2", JOINED.format(new), strategy="first-order")
+    joined.view("w2", "SELECT y, count(*) AS n, sum(x) AS t FROM v2 GROUP BY y")
+    for start in (294, 298, 302):
+        assert bag(joined.table("v")) == bag(joined.table("v2"))
+        assert bag(joined.table("w")) == bag(joined.table("w2"))
+        gone = [(i % 40, i if i % 7 else None) for i in range(start, start + 4)]
+        joined.apply({"s": hw.Delta([(1, 301), (2, 5)], gone)})
+    told = bag(joined.changes_table("v", first, first + 1))
+    after = bag(joined.table("v", first + 1))
+    after.subtract(before)
+    assert told == Counter({r: w for r, w in after.items() if w})
+    joined.check()
+    joined.close()
+    with hw.open(joined.path) as again:
+        again.apply({"t": [(1, 2), (7, 3)]})
+        assert bag(again.table("w")) == bag(again.table("w2"))
+
+
+def test_runs_are_taken_over(joined: hw.Database) -> None:
+    """A join whose filter is widened has the run that it had, and a small one beside it; compacted, it is its own."""
+    joined.view("v", JOINED.format("a.x > 20"))
+    (had,) = joined.store.at(joined.version).version.maps[joined.program.views["v"].maps[0].name][1]
+    told = joined.can(JOINED.format("a.x > 17"), instead_of="v")
+    assert "ADOPT the rows of v" in told and "FILL" not in told
+    joined.view("v", JOINED.format("a.x > 17"), replace=True)
+    m = joined.program.views["v"].maps[0].name
+    refs = joined.store.at(joined.version).version.maps[m][1]
+    assert {(r.file, r.offset) for r in refs} > {(had.file, had.offset)}
+    assert sum(r.rows for r in refs if r.version == joined.version) == 3
+    version = joined.version
+    for i in range(60):
+        joined.apply({"s": [(i % 40, 1000 + i)]})
+    joined.check()
+    joined.view("v2", JOINED.format("a.x > 17"))
+    assert bag(joined.table("v")) == bag(joined.table("v2"))
+    assert len(bag(joined.table("v", version))) > 300
+
+
+def test_a_branch_more_and_a_branch_less(joined: hw.Database) -> None:
+    one, two = JOINED.format("a.x > 300"), JOINED.format("b.y = 1")
+    joined.view("v", one)
+    joined.view("v", f"{one} UNION ALL {two}", replace=True)
+    joined.view("v2", f"{one} UNION ALL {two}")
+    assert bag(joined.table("v")) == bag(joined.table("v2"))
+    joined.view("v", two, replace=True)
+    joined.view("v3", two)
+    assert bag(joined.table("v")) == bag(joined.table("v3"))
+
+
+# --- refused ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("query", "says"),
+    [
+        ("SELECT k, x AS w FROM s", "[REPLACE_COLUMNS] `r` reads `q`, and needs its column `v`"),
+        ("SELECT k, 'a' AS v FROM s", "[REPLACE_COLUMNS] `r` reads `q`, and needs its column `v`"),
+        ("SELECT n AS k, total AS v FROM r", "`q` would read itself, through `r`"),
+        ("SELECT * FROM q", "`q` would read itself"),
+        ("SELECT k, rand() AS v FROM s", "NON_DETERMINISTIC"),
+        ("SELECT k, v FROM nowhere", "nowhere"),
+        ("SELECT k, 1 / (x - 1) AS v FROM s", ""),
+    ],
+)
+def test_what_is_refused_changes_nothing(db: hw.Database, query: str, says: str) -> None:
+    first, before = db.version, rows(db, "q")
+    with pytest.raises(errors.HeadwaterError) as e:
+        db.view("q", query, replace=True)
+    assert says in str(e.value)
+    assert (db.version, rows(db, "q"), rows(db, "r")) == (first, before, texts((3, 11)))
+    db.apply({"s": [(9, 9)]})
+    assert rows(db, "r") == texts((4, 20))
+
+
+def test_a_column_more_is_no_matter_to_who_names_others(db: hw.Database) -> None:
+    db.view("q", "SELECT k, sum(x) AS v, count(*) AS n FROM s GROUP BY k", replace=True)
+    assert rows(db, "r") == texts((3, 11))
+    db.view("all_of_it", "SELECT * FROM q")
+    with pytest.raises(QueryError, match=r"REPLACE_COLUMNS\] `all_of_it` reads `q`"):
+        db.view(
+            "q", "SELECT k, sum(x) AS v, count(*) AS n, 1 AS one FROM s GROUP BY k", replace=True
+        )
+
+
+def test_sources_and_names_that_are_none(db: hw.Database) -> None:
+    with pytest.raises(errors.NameTaken, match="there is a source or view `s` already"):
+        db.replace_views({"s": SUMS})
+    with pytest.raises(QueryError, match="is no name"):
+        db.replace_views({"a b": SUMS})
+    with pytest.raises(errors.NotRetained):
+        db.source("gone", "k BIGINT, v BIGINT", retain=False)
+        db.apply({"gone": [(1, 1)]})
+        db.view("q", "SELECT k, v FROM gone", replace=True)
+
+
+# --- who reads it -------------------------------------------------------------------------------------------------------
+
+
+def test_stages_are_told_the_difference(db: hw.Database) -> None:
+    seen: list[tuple[int, int, int]] = []
+
+    @db.stage(flow.reads("q", by="k", changes=True), out="k BIGINT", name="taken")
+    def taken(key: Any, found: Any) -> Any:
+        seen.extend((r.k, r.v, r._w) for r in found)
+        return []
+
+    db.run()
+    seen.clear()
+    db.view("q", SOME, replace=True)
+    db.run()
+    assert sorted(seen) == [(1, 3, 1), (1, 5, -1), (3, 1, -1)]
+    with pytest.raises(QueryError, match=r"REPLACE_COLUMNS\] .*the stage `taken` reads `q`"):
+        db.replace_views({"q": "SELECT k FROM s", "r": "SELECT k FROM q"})
+
+
+def test_copies_follow(db: hw.Database, tmp_path: Path) -> None:
+    copy = hw.ParquetCopy(tmp_path / "copy")
+    copy.sync(db["q"])
+    db.view("q", SOME, replace=True)
+    copy.sync(db["q"])
+    assert bag(copy.rows()) == bag(db.table("q"))
+    assert len(copy._names()) == 2, "by what changed"
+    db.replace_views({"q": "SELECT k FROM s", "r": "SELECT count(k) AS n, 1 AS total FROM q"})
+    copy.sync(db["q"])
+    assert bag(copy.rows()) == bag(db.table("q"))
+
+
+def test_what_was_told_to_be_final_stays_so(tmp_path: Path) -> None:
+    with hw.open(tmp_path / "db") as db:
+        db.source("visits", "day BIGINT, x BIGINT", closes="day")
+        db.view("days", "SELECT day, sum(x) AS v FROM visits GROUP BY day")
+        db.apply(
+            {"visits": [(1, 1), (1, 2), (2, 5)]}, punctuate={"visits": hw.closed(day=hw.upto(1))}
+        )
+        assert rows(db, "days") == texts((1, 3), (2, 5))
+        told = db.final_table("days").to_pylist()
+        assert [(r["day"], r["v"]) for r in told] == [(1, 3)]
+        first = db.version
+        with pytest.raises(errors.Purged, match="were told to be final"):
+            db.view("days", "SELECT day, max(x) AS v FROM visits GROUP BY day", replace=True)
+        with pytest.raises(errors.Purged, match="other columns"):
+            db.view("days", "SELECT day FROM visits", replace=True)
+        assert db.version == first
+        db.view(
+            "days",
+            "SELECT day, sum(x) AS v FROM visits GROUP BY day HAVING sum(x) < 9",
+            replace=True,
+        )
+        assert rows(db, "days") == texts((1, 3), (2, 5))
+        assert db.final_table("days").to_pylist() == told
+        db.apply({"visits": [(2, 9)]}, punctuate={"visits": hw.closed(day=hw.upto(2))})
+        assert rows(db, "days") == texts((1, 3))
+        db.close()
+        with hw.open(tmp_path / "db") as again:
+            assert rows(again, "days") == texts((1, 3))
+
+
+def test_rows_that_are_gone(tmp_path: Path) -> None:
+    with hw.open(tmp_path / "db") as db:
+        db.source("visits", "day BIGINT, x BIGINT", closes="day", retain="open")
+        db.view("total", "SELECT sum(x) AS v FROM visits")
+        db.apply({"visits": [(1, 1), (2, 5)]}, punctuate={"visits": hw.closed(day=hw.upto(1))})
+        first = db.version
+        with pytest.raises(errors.Purged):
+            db.view("total", "SELECT max(x) AS v FROM visits", replace=True)
+        assert db.version == first and rows(db, "total") == texts((6,))
+        db.apply({"visits": [(3, 1)]})
+        assert rows(db, "total") == texts((7,))
+
+
+# --- stopped on the way ---------------------------------------------------------------------------------------------------
+
+
+class Killed(BaseException):
+    """The end of a process."""
+
+
+@pytest.mark.parametrize(
+    ("of", "method", "after", "committed"),
+    [
+        (Editing, "edited", True, False),
+        (Backfill, "_fill", False, False),
+        (Backfill, "_answer", True, False),
+        (Working, "written", False, False),
+        (Working, "written", True, False),
+        (Log, "append", False, False),
+        (Log, "append", True, True),
+    ],
+)
+def test_stopped_anywhere_it_is_the_version_before_or_after(
+    db: hw.Database, monkeypatch: Any, of: Any, method: str, after: bool, committed: bool
+) -> None:
+    first, whole = db.version, getattr(of, method)
+
+    def stops(*args: Any, **named: Any) -> Any:
+        if after:
+            whole(*args, **named)
+        raise Killed
+
+    monkeypatch.setattr(of, method, stops)
+    with pytest.raises(Killed):
+        db.replace_views({"q": SOME, "r": READER + " WHERE v > 1"})
+    monkeypatch.undo()
+    for again in (db, hw.open(db.path)):
+        again.refresh()
+        assert again.version == first + committed
+        assert rows(again, "r") == (texts((2, 8)) if committed else texts((3, 11)))
+    db.apply({"s": [(2, 3)]})
+    assert rows(db, "r") == (texts((2, 11)) if committed else texts((3, 14)))
+    db.view("q", SOME, replace=True)
+    assert rows(db, "q") == texts((1, 3), (2, 8))
+
+
+# --- the law ------------------------------------------------------------------------------------------------------------
+
+
+def played(seed: int, alike: bool = False) -> Played:
+    with tempfile.TemporaryDirectory() as folder:
+        story = edit_story(seeded(seed, []), alike=alike)
+        made = Played(story, Path(folder), reopens=seed % 3 == 0)
+        made.play()
+    return made
+
+
+def test_replacing_is_defining_anew() -> None:
+    assert played(4).edits > 4
+
+
+def test_replacing_by_a_query_alike() -> None:
+    assert played(3, alike=True).adopted > 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(100, 400, 20))
+def test_replacing_is_defining_anew_longer(first: int) -> None:
+    for seed in range(first, first + 20):
+        played(seed, alike=seed % 2 == 0)
