@@ -259,6 +259,10 @@ class CycleLimit(HeadwaterError):
     """A cycle that ran for more than `rounds` epochs without input from outside; its path and its last increments."""
 
 
+class NoFixpoint(HeadwaterError):
+    """A loop that does not end: its rounds, and the rows that the last of them still changed."""
+
+
 class Stuck(HeadwaterError):
     """A stage that waits for a flow that nobody writes."""
 

@@ -150,3 +150,30 @@ def test_an_error_of_ours_may_be_stored_and_others_may_not(tmp_path: Path) -> No
         made.view("v", "SELECT a, (SELECT t.b FROM r t WHERE t.a = r.b) AS x FROM r")
     with hw.open(tmp_path / "again") as made:
         assert made.views == ["v"]
+
+
+def test_records_keep_their_order_after_drops(tmp_path: Path) -> None:
+    """New records come behind those that are there, also where others were dropped before them."""
+    db = hw.open(tmp_path / "db")
+    db.source("a", "k INT, x INT")
+    db.source("b", "k INT, y INT")
+    for i in range(3):
+        db.view(
+            f"v{i}",
+            f"SELECT a.k, sum(x + {i}) AS s FROM a, b WHERE a.k = b.k GROUP BY a.k HAVING sum(y) > {i}",
+        )
+    db.drop("v0")
+    db.drop("v1")
+    for i in range(3):
+        db.view(
+            f"w{i}",
+            f"SELECT v.k, max(v.s) AS m FROM v2 v, a WHERE v.k = a.k AND a.x > {i} GROUP BY v.k",
+        )
+    db.apply({"a": [{"k": 1, "x": 5}], "b": [{"k": 1, "y": 7}]})
+    was = [list(r) for r in (db.program.maps, db.program.strata, db.program.views, db.program.kept)]
+    db.close()
+    with hw.open(tmp_path / "db") as again:
+        p = again.program
+        assert [list(r) for r in (p.maps, p.strata, p.views, p.kept)] == was
+        again.rebuild()
+        assert all(again.table(f"w{i}").to_pylist() == [{"k": 1, "m": 7}] for i in range(3))

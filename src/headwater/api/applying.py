@@ -12,24 +12,19 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from headwater.api.bring_in import checked_change, staged_change
-from headwater.api.catalog import SEEN, Catalog, ViewDef, as_stored, check_functions
+from headwater.api.bring_in import staged_change
+from headwater.api.catalog import SEEN, as_stored
 from headwater.api.feeding import with_points
 from headwater.api.handles import Commit
 from headwater.api.ids import Id, applied, as_note, checked_id, noted
 from headwater.api.streaming import Streaming, counted
-from headwater.api.verify import Verifier
 from headwater.calculus.patterns import Punctuation, Range
 from headwater.dataflow.graph import Graph
 from headwater.engine.change import Change
-from headwater.engine.increment import Increment
-from headwater.engine.recomputed import put_instead
 from headwater.engine.spark.session import Counts
 from headwater.engine.working import Working
 from headwater.errors import BadChange, BadPattern, UnknownName
 from headwater.language.closes import closed, punctuated
-from headwater.language.functions import DEFINED
-from headwater.plan.program import View
 from headwater.state.store import StoreWriter
 
 APPLY = "apply"
@@ -220,40 +215,3 @@ class Applying(Streaming):
         new = None if not isinstance(id, str) else (self.version, noted(id, 0, {})[0])
         self._ids.committed(gone, new)
         return working, Done(ignored, late, counted(final)), size
-
-    def _carry(
-        self,
-        working: Working,
-        staged: dict[str, Change],
-        wanted: frozenset[str] = frozenset(),
-        again: bool = False,
-    ) -> tuple[dict[str, int], Increment]:
-        """Carries staged changes through all maps. Gives how many deletions were ignored by source, and the increment.
-
-        `again` is for what a commit carries after something else, whose outcome it starts from.
-        """
-        for view in self.catalog.views.values():
-            self._register(view)
-        with as_stored(self.version), self._telling("writing"):
-            ignored = checked_change(self.catalog, self.path, staged, working)
-            increment = Increment(
-                self.program, working, self.session, self.path, self.policy.most_here, wanted
-            )
-            at_once = self.policy.at_once(sum(c.rows for c in staged.values()))
-            at_once = at_once and not again and increment.possible_at_once(staged)
-            increment.run(staged, in_sequence=not at_once)
-            for name, kept in self.program.views.items():
-                if kept.strategy == "recompute":
-                    self._recompute(working, kept, self.catalog, self.catalog.views[name])
-        return ignored, increment
-
-    def _register(self, view: ViewDef) -> None:
-        check_functions(view)
-        for name in view.functions:
-            f = DEFINED[name]
-            self.session.register(name, f.__wrapped__, str(f.returns))
-
-    def _recompute(self, working: Working, view: View, catalog: Catalog, made: ViewDef) -> None:
-        """Computes the answer of a view with the strategy `recompute` anew, and adds its difference from the old one."""
-        answer = Verifier(self).answer(working, catalog, made)
-        put_instead(working, view, answer, self.session.evaluate)

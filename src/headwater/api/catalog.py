@@ -504,7 +504,7 @@ def set_program(commit: Commit, program: Program, before: Program) -> None:
     known = before if stored.is_stored(commit.base.facts) else None
     if known is program:  # as in every commit that only changes rows
         return
-    for key, value in stored.facts_of(program, known).items():
+    for key, value in stored.facts_of(program, known, commit.base.facts).items():
         commit.set(key, value)
     gone = stored.names_of(before) - stored.names_of(program) if known is not None else ()
     for key in gone:

@@ -28,7 +28,7 @@ from headwater.api.stream_defs import (
 )
 from headwater.api.streaming import WAITS
 from headwater.api.streams import StreamHandle
-from headwater.calculus.types import BIGINT, Base, RecordType
+from headwater.calculus.types import Base, RecordType
 from headwater.engine.change import schema_of
 from headwater.engine.ledgers import scan_ledger
 from headwater.engine.working import Working
@@ -41,23 +41,16 @@ from headwater.errors import (
     StreamChanged,
     StreamError,
 )
-from headwater.folds.clock import clock_of
-from headwater.folds.columnar import nodes_of
 from headwater.folds.described import (
     described,
     functions_in,
-    restored,
-    unknown,
     without_marks,
 )
 from headwater.folds.fold import Fold
 from headwater.folds.keeping import PLACE, is_of_stream
 from headwater.folds.scale import can_order
-from headwater.folds.sql import Sql
 from headwater.language.closes import schemes_of
 from headwater.language.declared import ddl_of
-from headwater.streams.pipeline import Query, Steps, on, parts
-from headwater.streams.queries_in_time import Every
 from headwater.streams.schema import (
     Bag,
     Header,
@@ -65,7 +58,6 @@ from headwater.streams.schema import (
     PartitionBy,
     Schema,
     Sync,
-    check,
     headers_of,
     parse,
     text,
@@ -126,32 +118,12 @@ class Streams(Flowing):
                 closes=closes_of(made.closes, fold.outputs),
             )
         if known is not None:
-            made = replace(made, place=known.place)
-            if _functions_changed(known, made) and changed == "keep":
-                with self._locked():
-                    self._writing()
-                    with self._commit(f"stream {name}", (self.catalog, self.program)) as commit:
-                        commit.set(*made.fact)
-            else:
-                _check_same(known, made)
-            self._folds[name] = fold
-            if f"{WAITS}{name}" in self.store.at(self.version).facts:
-                self.apply({})
-            return StreamHandle(self, name)
+            return self._defined_again(known, replace(made, place=known.place), fold, changed)
         with self._locked():
             self._writing()
-            if name in self.stream_defs:  # another process was quicker
-                return self.stream(
-                    name,
-                    schema,
-                    steps,
-                    order=order,
-                    marks=marks,
-                    ties=ties,
-                    closes=closes,
-                    optimise=optimise,
-                    changed=changed,
-                )
+            known = self.stream_defs.get(name)
+            if known is not None:  # another process was quicker
+                return self._defined_again(known, replace(made, place=known.place), fold, changed)
             self._define_stream(made, fold)
             self._folds[name] = fold
             try:
@@ -160,6 +132,22 @@ class Streams(Flowing):
                 self._drop_stream(name)  # rows that are there cannot be run: it is not defined
                 raise
         return StreamHandle(self, name)
+
+    def _defined_again(
+        self, known: StreamDef, made: StreamDef, fold: Fold, changed: str
+    ) -> StreamHandle:
+        """Binds a stream that is there to its functions, and takes the rows that waited for them."""
+        if _functions_changed(known, made) and changed == "keep":
+            with self._locked():
+                self._writing()
+                with self._commit(f"stream {made.name}", (self.catalog, self.program)) as commit:
+                    commit.set(*made.fact)
+        else:
+            _check_same(known, made)
+        self._folds[made.name] = fold
+        if f"{WAITS}{made.name}" in self.store.at(self.version).facts:
+            self.apply({})
+        return StreamHandle(self, made.name)
 
     def _check_name(self, name: str) -> None:
         super()._check_name(name)
@@ -296,97 +284,6 @@ class Streams(Flowing):
         for clock in marks:
             out[clock] = first if isinstance(order, str) else order.get(clock, first)
         return out
-
-    def _header(self, name: str) -> Header:
-        """What a header is: a source, a view or an output."""
-        known = self.catalog.named(name)
-        if known in self.program.views:
-            row = self.program.views[known].type
-        elif known in self.catalog.sources:
-            source = self.catalog.sources[known]
-            if source.written and name not in self._outputs():
-                raise StreamError(
-                    f"`{name}` is a flow, whose rows are never over",
-                    hint="a header is a source, a view or an output of a stream",
-                )
-            row = source.row
-        else:
-            raise StreamError(
-                f"there is no header `{name}`",
-                hint=f"a header is one of {', '.join([*self.catalog.sources, *self.catalog.views]) or 'none'}, or a clock: marks={{'{name}': '1 hour'}}",
-            )
-        nested = [n for n, t in row.fields if not isinstance(t, Base)]
-        if nested:
-            raise StreamError(
-                f"`{nested[0]}` of `{name}` is no single value",
-                hint="define a view that opens it, and read that",
-            )
-        return Header(known, tuple((n, t) for n, t in row.fields if isinstance(t, Base)))
-
-    def _outputs(self) -> dict[str, str]:
-        """The outputs of streams, with the streams."""
-        return {r: d.name for d in self.stream_defs.values() for r in d.relations.values()}
-
-    # --- binding ----------------------------------------------------------------------------------------------------
-
-    def query_of(self, made: StreamDef, steps: Step) -> tuple[Query, dict[str, Any]]:
-        """The steps of a stream on its schema, and the intervals of its clocks.
-
-        A clock that comes first among the steps, `every`, is one of the schema: so it strikes when all rows before are
-        there, and waits for no row behind.
-        """
-        schema, marks, given = parse(made.schema), dict(made.marks), parts(steps)
-        first = given[0]
-        if isinstance(first, Every) and isinstance(schema, Sync) and len(given) > 1 and made.order:
-            columns = {made.order[h] for h in schema.headers}
-            if len(columns) == 1 and first.column in (None, *columns):
-                schema = Sync(*schema.headers, first.name, schema.sub)
-                marks[first.name], steps = first.interval, Steps(given[1:])
-        headers = {h: self._header(h) for h in made.inputs}
-        types = [t for h in made.inputs for n, t in headers[h].fields if n == made.order.get(h)]
-        order = dict(made.order)
-        for clock in marks:
-            order.setdefault(clock, next(iter(made.order.values())))
-            headers[clock] = Header(clock, ((order[clock], types[0]),))
-        check(schema, headers)
-        sql = Sql(self.session, self.ask, self.files)
-        return on(steps, schema, headers, sql, order or None, made.optimise), marks
-
-    def _bound_fold(self, made: StreamDef, steps: Step) -> Fold:
-        query, marks = self.query_of(made, steps)
-        order: Any = query.context.order or {}
-        types = [t for h in made.inputs for n, t in query.headers[h].fields if n == order.get(h)]
-        return Fold(
-            made.name,
-            query.input,
-            query.headers,
-            query.transformer,
-            nodes_of(query),
-            order,
-            types[0] if types else BIGINT,
-            {h: clock_of(h, i, types[0]) for h, i in marks.items()},
-            made.ties,
-            self.session.zone,
-            query.reasons,
-            _steps(query),
-        )
-
-    def fold_of(self, stream: StreamDef) -> Fold | None:
-        """What a stream does; None where it has functions that this process does not know."""
-        known = self._folds.get(stream.name)
-        if known is not None:
-            return known
-        try:
-            steps = restored(stream.data)
-        except LookupError:
-            return None
-        made = self._folds[stream.name] = self._bound_fold(stream, steps)
-        return made
-
-    def fold_to_look_at(self, stream: StreamDef) -> Fold:
-        """What a stream is, to be looked at and not to be run: with stand-ins for functions that are not known here."""
-        known = self.fold_of(stream)
-        return known or self._bound_fold(stream, restored(stream.data, unknown))
 
     # --- defining and dropping ----------------------------------------------------------------------------------------
 
@@ -531,15 +428,6 @@ class Streams(Flowing):
                 if is_of_stream(m, [name]) or (m in outputs and m not in program.maps):
                     commit.drop(m)
         self._folds.pop(name, None)
-
-
-def _steps(query: Query) -> list[tuple[str, str]]:
-    """The steps of a query as text, each with the schema that it tells."""
-    out, schema, headers = [], query.input, query.headers
-    for step in query.steps.steps:
-        schema, headers = step.typed(schema, headers, query.context)
-        out.append((str(step), text(schema)))
-    return out
 
 
 def _row(header: Header) -> RecordType:

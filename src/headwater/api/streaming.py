@@ -13,19 +13,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from headwater.api.catalog import as_stored, well_defined
+from headwater.api.catalog import as_stored
 from headwater.api.feeding import Told
 from headwater.api.over import Over, closed_of, of_rows
-from headwater.api.punctuating import Punctuating
-from headwater.api.stream_defs import StreamDef, read_streams
+from headwater.api.stream_binding import Binding
+from headwater.api.stream_defs import StreamDef
 from headwater.calculus.patterns import Punctuation, Punctuations, Range, below
 from headwater.engine.change import Change
 from headwater.engine.here.answers import consolidated
-from headwater.engine.increment import Increment
 from headwater.engine.slices import whole
 from headwater.engine.working import Working
 from headwater.errors import HeadwaterError, StreamError
-from headwater.folds.fold import Fold, Gave
+from headwater.folds.fold import Gave
 from headwater.folds.pending import add, check_placed, pending_spec
 from headwater.folds.scale import Scale
 from headwater.folds.tasks import Spread
@@ -42,35 +41,8 @@ def counted(final: Mapping[str, pa.Table]) -> dict[str, int]:
     return {n: int(np.asarray(column(t, WEIGHT)).sum()) for n, t in final.items()}
 
 
-class Streaming(Punctuating):
+class Streaming(Binding):
     """The part of a database that runs streams."""
-
-    _folds: dict[str, Fold]
-    """The streams that are bound to what their steps do in this process."""
-    _streams_known: tuple[int, dict[str, StreamDef]] | None = None
-
-    @property
-    def stream_defs(self) -> dict[str, StreamDef]:
-        """The streams of the version that the handle is at, in the order in which they were defined."""
-        version, known = self.version, self._streams_known
-        if known is None or known[0] != version:
-            facts = self.store.at(version).facts
-            known = version, well_defined(version, lambda: read_streams(facts))
-            self._streams_known = known
-        return known[1]
-
-    def fold_of(self, stream: StreamDef) -> Fold | None:
-        """What a stream does; None where it has functions that this process does not know."""
-        raise NotImplementedError
-
-    def _carry(
-        self,
-        working: Working,
-        staged: dict[str, Change],
-        wanted: frozenset[str] = frozenset(),
-        again: bool = False,
-    ) -> tuple[dict[str, int], Increment]:
-        raise NotImplementedError
 
     def _fold(
         self,

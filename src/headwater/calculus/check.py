@@ -36,6 +36,7 @@ from headwater.calculus.terms import (
     Pred,
     Record,
     Rel,
+    Repeat,
     Sng,
     Sum,
     Term,
@@ -337,6 +338,12 @@ def _type_of(term: Term) -> Type:
             return FunType(f.argument, FunType(f.argument, f.result))
         case Each():
             return _each(term)
+        case Repeat(var, start, step):
+            loop: Type = _ring(term, start)
+            _bound(term, var, loop)
+            if (t := _ring(term, step)) != loop:
+                raise _fail(term, f"{loop} for `{step}`", t)
+            return loop
         case Answer():
             return _answer(term)
         case _:

@@ -39,16 +39,18 @@ from headwater.calculus.terms import (
     Pred,
     Record,
     Rel,
+    Repeat,
     Sng,
     Sum,
     Term,
     Times,
     Unbox,
     Var,
+    Within,
     Zero,
 )
 from headwater.calculus.types import Exact, ListType, MapType, RealType
-from headwater.errors import NotInterpretable
+from headwater.errors import NoFixpoint, NotInterpretable
 
 Scope = dict[str, Value]
 
@@ -129,6 +131,8 @@ class _Evaluation:
                 )
             case Each():
                 return self._each(term, scope)
+            case Repeat():
+                return self._repeat(term, scope)
             case Answer(name, params, inner):
                 return ANSWERS[name].apply(params, self.value(inner, scope))
             case _:
@@ -164,6 +168,21 @@ class _Evaluation:
             inner = {**scope, term.key.name: key, term.value.name: value}
             out = ring.add(out, self.value(term.body, inner))
         return out
+
+    def _repeat(self, term: Repeat, scope: Scope) -> Value:
+        now = self.value(term.start, scope)
+        for _ in range(term.limit if term.times is None else term.times):
+            before, now = now, self.value(term.step, {**scope, term.var.name: now})
+            if before == now and term.within is None:
+                return now
+            if term.within is not None and _within(term.within, type_of(term), before, now):
+                return now
+        if term.times is None:
+            raise NoFixpoint(
+                f"the loop still changes after {term.limit:,} rounds",
+                hint="end it: times= says how many rounds there are, until= how near is near enough",
+            )
+        return now
 
     def _unbox(self, term: Unbox, scope: Scope) -> Value:
         value, t = self.value(term.key, scope), type_of(term)
@@ -225,3 +244,18 @@ class _Evaluation:
     def _fitted(self, term: Call, branch: Term, scope: Scope) -> Value:
         """A branch's value in the type of the whole: an int branch of a decimal case is a decimal."""
         return ring.number(fit(type_of(term), self.value(branch, scope)))
+
+
+def _within(end: Within, t: MapType, before: RingMap, after: RingMap) -> bool:
+    """Whether a column moves by no more than epsilon, from one round to the next."""
+    names = [n for n, _ in t.key.fields]  # type: ignore[union-attr]
+    by, column = [names.index(n) for n in end.by], names.index(end.column)
+
+    def values(rows: RingMap) -> dict[Any, Any]:
+        return {tuple(row[i] for i in by): row[column] for row in rows}
+
+    old, new = values(before), values(after)
+    return old.keys() == new.keys() and all(
+        old[k] == new[k] or (None not in (old[k], new[k]) and abs(new[k] - old[k]) <= end.epsilon)
+        for k in old
+    )

@@ -68,7 +68,7 @@ class Const(Node):
 
 @node
 class Var(Node):
-    """A variable bound by `for`, `each`, `let`, `fn` or a dictionary."""
+    """A variable bound by `for`, `each`, `let`, `fn`, `repeat` or a dictionary."""
 
     name: str
     type: Type
@@ -279,6 +279,31 @@ class Each(Node):
 
 
 @node
+class Repeat(Node):
+    """repeat x := r then s: r, and again and again s of what there was the round before, until nothing changes.
+
+    With `times` there are so many rounds; with `within` they end when no value moves by more than it says; a loop that
+    has not ended after `limit` rounds has no value. Several collections are a ring product ⟨a: r, b: s⟩.
+    """
+
+    var: Var
+    start: Term
+    step: Term
+    times: int | None = None
+    within: Within | None = None
+    limit: int = 10_000
+
+
+@dataclass(frozen=True)
+class Within:
+    """An end of rounds: at every key `by`, the column moves by no more than `epsilon`, and no key comes or goes."""
+
+    epsilon: float
+    column: str
+    by: tuple[str, ...]
+
+
+@node
 class Answer(Node):
     """f[params](r): a function of a whole ring value that is not linear in it (min, first, single)."""
 
@@ -315,6 +340,7 @@ Term: TypeAlias = (
     | Apply
     | Differential
     | Each
+    | Repeat
     | Answer
 )
 
@@ -351,6 +377,8 @@ def _children(term: Term) -> tuple[Term, ...]:
             return (left, right)
         case For(_, source, body) | Let(_, source, body) | Each(_, _, source, body):
             return (source, body)
+        case Repeat(_, start, step):
+            return (start, step)
         case Pred(inner) | Unbox(inner) | Differential(inner) | Answer(_, _, inner):
             return (inner,)
         case Dict(_, _, body) | Fn(_, body):
@@ -364,7 +392,7 @@ def _children(term: Term) -> tuple[Term, ...]:
 def binders(term: Term) -> tuple[Var, ...]:
     """The variables that the node binds in its last child."""
     match term:
-        case For(var) | Let(var) | Fn(var):
+        case For(var) | Let(var) | Fn(var) | Repeat(var):
             return (var,)
         case Each(key, value):
             return (key, value)
@@ -400,6 +428,8 @@ def rebuild(term: Term, new: tuple[Term, ...]) -> Term:
             return Let(var, *new)
         case Each(key, value):
             return Each(key, value, *new)
+        case Repeat():
+            return replace(term, start=new[0], step=new[1])
         case Answer(function, params):
             return Answer(function, params, *new)
         case Dict(index, params):
@@ -423,6 +453,8 @@ def rebind(term: Term, bound: tuple[Var, ...], body: Term) -> Term:
             return Fn(bound[0], body)
         case Each(_, _, source):
             return Each(bound[0], bound[1], source, body)
+        case Repeat():
+            return replace(term, var=bound[0], step=body)
         case Dict(index):
             return Dict(index, bound, body)
         case _:

@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 
 from headwater.errors import StreamError
-from headwater.streams.schema import Event
-from headwater.streams.schema import _row_class as row_class
+from headwater.streams.schema import Event, row_class
 
 _written = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 """What writes JSON, made once."""

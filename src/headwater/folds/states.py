@@ -8,7 +8,7 @@ of them where a frame ends, and writes those that changed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -17,7 +17,6 @@ from headwater.streams.schema import Event
 Key = tuple[Any, ...]
 
 
-@runtime_checkable
 class Stored(Protocol):
     """The states of keys in a map."""
 
@@ -31,22 +30,21 @@ class Stored(Protocol):
         """The same with other states for some keys."""
 
 
-def held(state: Any, keys: Sequence[Key]) -> list[Any]:
+def held(state: dict[Key, Any] | Stored, keys: Sequence[Key]) -> list[Any]:
     """The states of some keys, None for one that has none."""
     if isinstance(state, dict):
         return [state.get(k) for k in keys]
-    return list(state.some(keys))
+    return state.some(keys)
 
 
-def all_held(state: Any) -> Mapping[Key, Any]:
+def all_held(state: dict[Key, Any] | Stored) -> Mapping[Key, Any]:
     """The states of all keys."""
     if isinstance(state, dict):
         return state
-    found: Mapping[Key, Any] = state.all()
-    return found
+    return state.all()
 
 
-def with_held(state: Any, changed: Mapping[Key, Any]) -> Any:
+def with_held(state: dict[Key, Any] | Stored | None, changed: Mapping[Key, Any]) -> Any:
     """The states of keys, with others for some."""
     if state is None:
         return dict(changed)

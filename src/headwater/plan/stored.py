@@ -15,10 +15,11 @@ of every scalar, which may go to Spark, is given to whoever reads for a look at 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from decimal import Decimal
 from functools import lru_cache
+from itertools import count
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
@@ -42,32 +43,55 @@ Look = Callable[[str], None]
 
 
 @with_room
-def facts_of(program: p.Program, known: p.Program | None = None) -> Facts:
-    """The facts of a program; of one that is known already only those of which it has other records."""
+def facts_of(
+    program: p.Program, known: p.Program | None = None, facts: Mapping[str, Any] | None = None
+) -> Facts:
+    """The facts of a program; of one that is `known` already, whose facts are given, only those that are others.
+
+    Places say the order in which records were added. Those that are there keep theirs, and new ones come behind all: an
+    index would give, after something was dropped, a place that another record has.
+    """
     out: Facts = {}
+    there = {} if known is None or facts is None else facts
     rel, before = program.relations, known.relations if known else p.Relations()
     for name, row in rel.rows.items():
         said = row, rel.levels.get(name, 0), name in rel.static
         if said != (before.rows.get(name), before.levels.get(name, 0), name in before.static):
             out[RELATION + name] = {"row": str(row), "level": said[1], "static": said[2]}
     was, writer = known or p.Program(), _Writer(program.maps)
-    order = {name: i for i, name in enumerate(program.kept)}
-    for place, (name, m) in enumerate(program.maps.items()):
+    order = _places(
+        [MAP + n for n in program.kept], there, lambda f: (f["kept"] or {}).get("order")
+    )
+    places = _places([MAP + n for n in program.maps], there)
+    for name, m in program.maps.items():
         kept = program.kept.get(name)
         if was.maps.get(name) is not m or was.kept.get(name) is not kept:
             out[MAP + name] = {
-                "place": place,
+                "place": places[MAP + name],
                 "map": writer.record(m),
-                "kept": None if kept is None else {"order": order[name], **writer.kept(kept)},
+                "kept": None if kept is None else {"order": order[MAP + name], **writer.kept(kept)},
                 "check": name in program.checks,
             }
-    for place, (name, s) in enumerate(program.strata.items()):
+    places = _places([STRATUM + n for n in program.strata], there)
+    for name, s in program.strata.items():
         if was.strata.get(name) is not s:
-            out[STRATUM + name] = {"place": place, "stratum": writer.record(s)}
-    for place, (name, v) in enumerate(program.views.items()):
+            out[STRATUM + name] = {"place": places[STRATUM + name], "stratum": writer.record(s)}
+    places = _places([VIEW + n for n in program.views], there)
+    for name, v in program.views.items():
         if was.views.get(name) is not v:
-            out[VIEW + name] = {"place": place, "view": writer.record(v)}
+            out[VIEW + name] = {"place": places[VIEW + name], "view": writer.record(v)}
     return out
+
+
+def _places(
+    keys: Sequence[str],
+    there: Mapping[str, Any],
+    said: Callable[[Any], int | None] = lambda fact: fact["place"],
+) -> dict[str, int]:
+    """The places of records, by the keys of their facts: those that facts say, and new ones behind them."""
+    known = {k: at for k in keys if k in there and (at := said(there[k])) is not None}
+    new = count(1 + max(known.values(), default=-1))
+    return {k: known[k] if k in known else next(new) for k in keys}
 
 
 def names_of(program: p.Program) -> set[str]:

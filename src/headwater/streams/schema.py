@@ -31,7 +31,7 @@ from headwater.errors import IllFormedSchema, ParseError, Span
 
 
 @cache
-def _row_class(name: str, columns: tuple[str, ...]) -> type[tuple[Any, ...]]:
+def row_class(name: str, columns: tuple[str, ...]) -> type[tuple[Any, ...]]:
     """The class of rows of a header, one for each name and columns."""
     # A column whose name is no identifier of Python is reached by its place.
     plain = name if name.isidentifier() and not iskeyword(name) else "Row"
@@ -43,7 +43,7 @@ def _row_class(name: str, columns: tuple[str, ...]) -> type[tuple[Any, ...]]:
 
 def _row(name: str, columns: tuple[str, ...], values: tuple[Any, ...]) -> tuple[Any, ...]:
     """A row as it was before it was pickled."""
-    return _row_class(name, columns)(*values)
+    return row_class(name, columns)(*values)
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Header:
     @cached_property
     def row(self) -> Callable[..., tuple[Any, ...]]:
         """The class of its rows, whose columns are attributes: `gps.row(7, 0.5).x`."""
-        return _row_class(self.name, self.columns)
+        return row_class(self.name, self.columns)
 
     def event(self, *values: Any) -> Event:
         """A row of this header as an item of a stream."""

@@ -53,6 +53,7 @@ from headwater.calculus.terms import (
     Pred,
     Record,
     Rel,
+    Repeat,
     Sng,
     Sum,
     Term,
@@ -219,6 +220,8 @@ def show(term: Term) -> str:
         case Each(key, value, source, body):
             names = f"{bound(key)} ↦ {bound(value)}"
             return f"each {names} in {atom(source)} collect {show(body)}"
+        case Repeat(var, start, step):
+            return f"repeat[{_ends(term)}] {bound(var)} := {show(start)} then {show(step)}"
         case Answer(name, params, inner):
             return f"{name}{_params(name, params)}({show(inner)})"
         case _:
@@ -298,6 +301,19 @@ def _params(name: str, params: tuple[Any, ...]) -> str:
         case _:
             shown = [repr(float(params[0])), _sense(params[1])]
     return f"[{'; '.join(shown)}]"
+
+
+def _ends(term: Repeat) -> str:
+    """When the rounds of a loop end: `times 10`, `within 0.01 of rank by node limit 100`, or `limit 100`."""
+    if term.times is not None:
+        return f"times {term.times}"
+    end = term.within
+    near = (
+        ""
+        if end is None
+        else f"within {end.epsilon!r} of {quoted(end.column)} by {', '.join(map(quoted, end.by))} "
+    )
+    return f"{near}limit {term.limit}"
 
 
 def _sense(descending: bool) -> str:
