@@ -17,6 +17,7 @@ from comprehensions import Row, agree, canonical, evaluate, rows
 from headwater.calculus.check import type_of
 from headwater.calculus.data import from_python, to_python
 from headwater.calculus.interpret import interpret
+from headwater.calculus.scalars import order
 from headwater.calculus.terms import (
     Field,
     Let,
@@ -342,6 +343,9 @@ def test_random_extremes(pairs: list[tuple[Any, Any]], values: list[Any]) -> Non
         max(there[::-1], key=lambda r: r.n, default=none),
     )
     assert canonical([least, greatest]) == canonical(list(wanted))
+    q = written("[min(S, key=lambda s: 0, default=None), max(S, key=lambda s: 0, default=None)]")
+    both = sorted(data["S"], key=lambda r: order((r.k, r.n))) or [none]
+    assert canonical(evaluate(q, TYPES, data)) == canonical([both[0], both[-1]])
     data = {"S": rows("k n", *((0, v) for v in values)), "R": []}
     agree(written("[(hw.mode((s.n for s in S), default=-1),)]"), TYPES, data)
 
