@@ -25,7 +25,7 @@ from headwater.calculus.types import ProductType
 from headwater.errors import NoFixpoint, NotIncremental
 from headwater.language.schema import schemas, sql_name
 from headwater.language.sql import read_sql
-from headwater.language.sql.recursion import groups
+from headwater.language.sql.mutual_recursion import groups
 from headwater.language.sql.recursive_steps import Steps, spark_takes, steps
 
 SCHEMAS = schemas(
@@ -356,7 +356,9 @@ def _parts(uses: Rows) -> Counter[tuple[Any, ...]]:
 def test_bill_of_materials(tops: Rows, parts: Rows) -> None:
     uses = [*tops, *parts]
     assert answer(PARTS, uses=uses) == _parts(uses)
-    plain = PARTS.replace("MUTUALLY ", "").replace(" BIGINT,", ",").replace("qty BIGINT)", "qty)", 1)
+    plain = (
+        PARTS.replace("MUTUALLY ", "").replace(" BIGINT,", ",").replace("qty BIGINT)", "qty)", 1)
+    )
     assert "CAST(sum(qty) AS BIGINT)" in plain
     assert answer(plain, uses=uses) == _parts(uses)
 
@@ -384,7 +386,9 @@ def _alternating(edges: Rows, rounds: int) -> Counter[tuple[Any, ...]]:
     now: list[Any] = []
     for _ in range(rounds):
         there = [n for n in now if n is not None]
-        now = [a for a, _ in edges if (a is None and not there) or (a is not None and a not in there)]
+        now = [
+            a for a, _ in edges if (a is None and not there) or (a is not None and a not in there)
+        ]
     return Counter((a,) for a in now)
 
 
@@ -421,7 +425,10 @@ def test_loops_have_what_needs_them() -> None:
     (both,) = repeats(term := read_sql(BOTH_WAYS, SCHEMAS))
     assert isinstance(both.var.type, ProductType)
     assert [n for n, _ in both.var.type.fields] == ["odd", "even"]
-    assert {t.name for t in subterms(term) if isinstance(t, Field) and t.term == both} == {"odd", "even"}
+    assert {t.name for t in subterms(term) if isinstance(t, Field) and t.term == both} == {
+        "odd",
+        "even",
+    }
     (label,) = repeats(read_sql(COMPONENTS, SCHEMAS))
     assert not isinstance(label.var.type, ProductType), "`ways` is before the loop"
 
@@ -433,7 +440,8 @@ def test_two_loops_are_one_where_rounds_are_counted() -> None:
         b (n BIGINT) AS (SELECT n * 2 FROM a), f (n BIGINT) AS (SELECT dst FROM e)
         SELECT n FROM c UNION ALL SELECT n FROM f"""
     apart, together = (
-        repeats(read_sql(text.format(ends), SCHEMAS)) for ends in ("", "(RETURN AT RECURSION LIMIT 3)")
+        repeats(read_sql(text.format(ends), SCHEMAS))
+        for ends in ("", "(RETURN AT RECURSION LIMIT 3)")
     )
     assert len(apart) == 2 and len(together) == 1
     assert [n for n, _ in together[0].var.type.fields] == ["a", "c", "b"]
