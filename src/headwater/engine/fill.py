@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.engine.change import Change, schema_of
+from headwater.engine.here import by_round
 from headwater.engine.here.answers import (
     consolidated,
     keep_answers,
@@ -25,11 +26,12 @@ from headwater.engine.here.answers import (
     signed,
 )
 from headwater.engine.increment import Increment, answered_rows
+from headwater.engine.loops import run as run_loop
 from headwater.engine.spark.session import Session
 from headwater.engine.working import Working
 from headwater.errors import NotRetained
 from headwater.plan.adopting import Adoption
-from headwater.plan.program import WEIGHT, Map, Program, Statement, Stratum
+from headwater.plan.program import WEIGHT, Loop, Map, Program, Statement, Stratum
 from headwater.state.arrangement import Touched
 from headwater.state.run import LEAST, MOST
 
@@ -67,18 +69,26 @@ class Backfill:
         self.new = new = {m.name for m in created}
         strata = self.program.strata.values()
         self.working.reads_new = True
-        self.waiting = [s for s in strata if s.name not in before.strata]
+        loops = [loop for n, loop in self.program.loops.items() if n not in before.loops]
+        inside = self.increment.inside
+        self.waiting = [s for s in strata if s.name not in before.strata and s.name not in inside]
         # Bags of different values pass on to their group, which must know its rows by then: one round for both.
         bags = {d.map.name: s.group.name for s in strata for d in s.distinct}
         together: dict[str, list[Map]] = {}
         for m in created:
             together.setdefault(bags.get(m.name, m.name), []).append(m)
         for m in self._ordered(created):
+            # A map may read the collections of a loop that is new: its rounds come first, unless it is a part of it.
+            for loop in [x for x in loops if m.name not in x.maps and {*x.strata} & {*m.reads}]:
+                self._loop(loop)
+                loops.remove(loop)
             # A map may read a stratum that is new: its answers must be there first.
             self._answer_for(m, before)
             if m.name in together:
                 self._fill(together[m.name])
                 self._pass_on(m, new)
+        for loop in loops:
+            self._loop(loop)
         self._answer_all(self.waiting, before)
         self.increment.check()
 
@@ -105,6 +115,16 @@ class Backfill:
             self._answer(s)
             self._carry(s, before)
         self.waiting = [s for s in self.waiting if s not in strata]
+
+    def _loop(self, loop: Loop) -> None:
+        """The rounds of a loop whose maps have, by now, all that does not move in it."""
+        for name in loop.strata:
+            if self.program.strata[name].always:  # it has a row from round 1 on, whatever there is
+                self.working.fresh.add(name)
+                first = pa.table({by_round.round_of(self.program.strata[name]): [1]})
+                self.increment.touched.setdefault(name, []).append(first)
+        run_loop(self.increment, loop)
+        self.working.fresh.difference_update(loop.strata)
 
     def _fill(self, maps: list[Map]) -> None:
         statements = [s for m in maps for s in self._statements(m)]

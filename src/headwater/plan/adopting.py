@@ -67,6 +67,10 @@ class Adopting:
         self.new_strata = {n for n in after.strata if n not in before.strata}
         strata = [*before.strata.values(), *after.strata.values()]
         self.distinct = {x.name for s in strata if s.distinct for x in (s.group, *s.bags)}
+        # The maps of a loop are filled round by round, and what they read must be whole by then.
+        loops = [*before.loops.values(), *after.loops.values()]
+        self.rounds = {n for loop in loops for n in (*loop.strata, *loop.maps)}
+        self.rounds |= {m.name for s in strata if s.name in self.rounds for m in s.maps}
         self.gone = [
             m for n, m in before.maps.items() if n not in after.maps and self._plain(before, m)
         ]
@@ -75,7 +79,7 @@ class Adopting:
             (s.group, d.map) for n in self.new_strata for s in [after.strata[n]] for d in s.distinct
         ]
         late = any(self._new(group) and not self._new(bag) for group, bag in apart)
-        self.carries = not again and not late
+        self.carries = not again and not late and after.loops.keys() <= before.loops.keys()
         self.maps: dict[str, Adopted] = {}
         self.strata: dict[str, Followed | None] = {}
 
@@ -92,7 +96,7 @@ class Adopting:
                     self._take(made)
                     break
         for name in self.after.strata:
-            if name in self.new_strata:
+            if name in self.new_strata and name not in self.rounds:
                 self._followed(name)
         carried = {r for a in self.maps.values() for r in a.carried}
         return Adoption(self.maps, {n: f for n, f in self.strata.items() if f and n in carried})
@@ -103,7 +107,7 @@ class Adopting:
 
     def _plain(self, of: Program, m: Map) -> bool:
         """Whether a map is the sum of its term, and nothing else is added to it."""
-        if m.name not in of.kept or m.fields or m.name in self.distinct:
+        if m.name not in of.kept or m.fields or m.name in self.distinct | self.rounds:
             return False
         whole = ring_columns(type_of(term_of(of, m))) == m.ring
         return whole and all(t != REAL for _, t in m.ring)
@@ -173,7 +177,8 @@ class Adopting:
         if name not in self.strata:
             s, found = self.after.strata[name], list[tuple[Stratum, bool, bool]]()
             for x in self.before.strata.values():
-                if x.name not in self.after.strata and x.group == self._was(s.group):
+                gone = x.name not in self.after.strata and x.name not in self.rounds
+                if gone and x.group == self._was(s.group):
                     as_it = _with_maps_of(x, s, self._was)
                     alike = as_it is not None and _with_answer_of(x, as_it) == x
                     found.append((x, alike, as_it == x))
