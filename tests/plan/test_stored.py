@@ -176,4 +176,4 @@ def test_records_keep_their_order_after_drops(tmp_path: Path) -> None:
         p = again.program
         assert [list(r) for r in (p.maps, p.strata, p.views, p.kept)] == was
         again.rebuild()
-        assert all(again.table(f"w{i}").to_pylist() == [{"k": 1, "m": 7}] for i in range(3))
+        assert all(again.table(f"w{i}")["m"].to_pylist() == [7] for i in range(3))
