@@ -12,13 +12,15 @@ from pathlib import Path
 import pyarrow as pa
 
 from headwater.engine.change import Change
+from headwater.engine.here import by_round
 from headwater.engine.here.answers import keep_answers, merge, nothing, passed_on, signed
 from headwater.engine.increment import Increment, answered_rows
+from headwater.engine.loops import run as run_loop
 from headwater.engine.spark.session import Session
 from headwater.engine.working import Working
 from headwater.errors import NotRetained
 from headwater.plan.adopting import Adopted
-from headwater.plan.program import Map, Program, Statement, Stratum
+from headwater.plan.program import Loop, Map, Program, Statement, Stratum
 from headwater.state.arrangement import Touched
 from headwater.state.run import LEAST, MOST
 
@@ -51,13 +53,19 @@ class Backfill:
         self.new = new = {m.name for m in created}
         strata = self.program.strata.values()
         self.working.reads_new = True
-        waiting = [s for s in strata if s.name not in before.strata]
+        loops = [loop for n, loop in self.program.loops.items() if n not in before.loops]
+        inside = self.increment.inside
+        waiting = [s for s in strata if s.name not in before.strata and s.name not in inside]
         # Bags of different values pass on to their group, which must know its rows by then: one round for both.
         bags = {d.map.name: s.group.name for s in strata for d in s.distinct}
         together: dict[str, list[Map]] = {}
         for m in created:
             together.setdefault(bags.get(m.name, m.name), []).append(m)
         for m in created:
+            # A map may read the collections of a loop that is new: its rounds come first, unless it is a part of it.
+            for loop in [x for x in loops if m.name not in x.maps and {*x.strata} & {*m.reads}]:
+                self._loop(loop)
+                loops.remove(loop)
             # A map may read a stratum that is new: its answers must be there first.
             for s in [s for s in waiting if s.name in m.reads]:
                 self._answer(s)
@@ -65,9 +73,21 @@ class Backfill:
             if m.name in together:
                 self._fill(together[m.name])
                 self._pass_on(m, new)
+        for loop in loops:
+            self._loop(loop)
         for s in waiting:
             self._answer(s)
         self.increment.check()
+
+    def _loop(self, loop: Loop) -> None:
+        """The rounds of a loop whose maps have, by now, all that does not move in it."""
+        for name in loop.strata:
+            if self.program.strata[name].always:  # it has a row from round 1 on, whatever there is
+                self.working.fresh.add(name)
+                first = pa.table({by_round.round_of(self.program.strata[name]): [1]})
+                self.increment.touched.setdefault(name, []).append(first)
+        run_loop(self.increment, loop)
+        self.working.fresh.difference_update(loop.strata)
 
     def _fill(self, maps: list[Map]) -> None:
         statements = [s for m in maps for s in self._statements(m)]
