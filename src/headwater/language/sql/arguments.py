@@ -17,6 +17,7 @@ from sqlglot import exp
 
 from headwater.errors import NotIncremental
 from headwater.language.sql.functions import ARITHMETIC, COMPARISONS, FUNCTIONS
+from headwater.language.sql.recursive_grammar import is_declared
 
 if TYPE_CHECKING:
     from headwater.language.sql.reader import Reader
@@ -326,6 +327,7 @@ def refuse_unread(reader: Reader, tree: exp.Expr) -> None:
     for node in tree.walk(prune=lambda n: isinstance(n, exp.Hint)):
         kind = type(node)
         in_name = isinstance(node.parent, exp.TableAlias) and not isinstance(node, exp.Identifier)
+        in_name = in_name and not is_declared(node)
         if in_name or not (kind in READ or isinstance(node, IN_TEXT)):
             raise _refused(reader, node, "")
         quoted = isinstance(node, exp.Identifier) and reader.word(node)[:1] in ("'", '"')

@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from headwater.language.sql.grammar import GrammarParser
+from headwater.language.sql.recursive_grammar import RecursiveParser
 
 PLACE = "place"
 
@@ -24,7 +24,7 @@ _METHODS = (
 """Methods of the parser that read one expression from the token that they begin at."""
 
 
-class PlacingParser(GrammarParser):
+class PlacingParser(RecursiveParser):
     """sqlglot's parser for Spark, with a place for what it reads."""
 
 
@@ -42,7 +42,7 @@ def _placing(read: Callable[..., Any]) -> Callable[..., Any]:
 
 
 for _name in _METHODS:
-    setattr(PlacingParser, f"_parse_{_name}", _placing(getattr(GrammarParser, f"_parse_{_name}")))
+    setattr(PlacingParser, f"_parse_{_name}", _placing(getattr(RecursiveParser, f"_parse_{_name}")))
 
 
 def place_of(node: exp.Expr) -> tuple[int, int] | None:

@@ -9,7 +9,7 @@ language raises `NotIncremental` with a reason, the clause underlined, and what 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, TypeVar
 
 import sqlglot
@@ -49,6 +49,7 @@ from headwater.errors import (
 )
 from headwater.language.build import ONE, ZERO, distinct
 from headwater.language.schema import Schemas, sql_name
+from headwater.language.sql import recursion
 from headwater.language.sql.aggregate import is_aggregate
 from headwater.language.sql.arguments import refuse_unread
 from headwater.language.sql.coerce import cast_to
@@ -57,6 +58,7 @@ from headwater.language.sql.expressions import Expressions
 from headwater.language.sql.grammar import foreign, with_windows_named
 from headwater.language.sql.opaque import Ask
 from headwater.language.sql.placing import PlacingParser, place_of
+from headwater.language.sql.recursive_grammar import clause_of
 from headwater.language.sql.scope import Rows, Scope, Source
 from headwater.language.sql.select import Select, order_keys, ranked
 
@@ -95,6 +97,8 @@ class Reader:
         self.taken: set[str] = set(schemas)
         self.ctes: dict[str, Term] = {}
         self.rounds: dict[int, str] = {}
+        self.loops: list[Var] = []
+        """The loops whose steps are being read, the innermost last."""
 
     # --- text and errors --------------------------------------------------------------------------------
 
@@ -140,7 +144,7 @@ class Reader:
             if (deep := too_deep(self.tokens)) is not None:
                 raise self.too_deep(deep)
             if (word := foreign(self.tokens)) is not None:
-                span = self._span(word.start, word.end + 1)
+                span = self.between(word.start, word.end + 1)
                 what = f"cannot read the query: Spark does not take what follows `{word.text}`"
                 raise ParseError(what, text=self.text, span=span)
             parser = PlacingParser(dialect=SPARK)
@@ -155,7 +159,7 @@ class Reader:
             # The tokenizer gives up only inside a quotation, so the last quote is where it began.
             at = max(self.text.rfind(q) for q in "'\"`")
             what = "cannot read the query: a quotation is not closed"
-            raise ParseError(what, text=self.text, span=self._span(at, at + 1)) from None
+            raise ParseError(what, text=self.text, span=self.between(at, at + 1)) from None
         if not statements:
             raise ParseError("the query is empty", text=self.text, span=Span(1, 1))
         if len(statements) > 1:
@@ -184,7 +188,7 @@ class Reader:
             ends = after is None or after.token_type.name in ENDS_A_LIST
             if comma.token_type.name == "COMMA" and ends:
                 what = "cannot read the query: a comma with nothing after it"
-                span = self._span(comma.start, comma.end + 1)
+                span = self.between(comma.start, comma.end + 1)
                 raise ParseError(what, text=self.text, span=span, hint="leave it out")
 
     def _no_frequency(self) -> None:
@@ -201,7 +205,7 @@ class Reader:
                     break
             if commas > 1:
                 what = "percentile(value, share, frequency) is not maintained yet"
-                span = self._span(word.start, word.end + 1)
+                span = self.between(word.start, word.end + 1)
                 hint = "join with as many rows as the frequency says"
                 raise NotIncremental("AGGREGATE", what, text=self.text, span=span, hint=hint)
 
@@ -209,10 +213,10 @@ class Reader:
         """Where a node stands in the text, as far as its tokens tell."""
         marks = [n.meta for n in node.walk() if "start" in n.meta]
         if not marks and (place := place_of(node)) is not None:
-            return self._span(*place)
+            return self.between(*place)
         if not marks:
             return self.span(node.parent) if node.parent is not None else Span(1, 1)
-        return self._span(min(m["start"] for m in marks), max(m["end"] for m in marks) + 1)
+        return self.between(min(m["start"] for m in marks), max(m["end"] for m in marks) + 1)
 
     def find(self, words: str, node: exp.Expr) -> Span | None:
         """Where words stand in the text, from the beginning of a node on, or else anywhere."""
@@ -221,9 +225,10 @@ class Reader:
         found = [m for m in pattern.finditer(self.text) if m.start() in begins]
         marks = [n.meta["start"] for n in node.walk() if "start" in n.meta]
         after = [m for m in found if m.start() >= min(marks, default=0)]
-        return self._span(*(after or found)[0].span()) if found else None
+        return self.between(*(after or found)[0].span()) if found else None
 
-    def _span(self, start: int, end: int) -> Span:
+    def between(self, start: int, end: int) -> Span:
+        """A stretch of the text as a place to underline, as far as its line goes."""
         before = self.text[:start]
         line = before.count("\n") + 1
         column = start - (before.rfind("\n") + 1) + 1
@@ -246,7 +251,7 @@ class Reader:
         """The refusal of a query with too many levels, at the word where they are too many."""
         what = "the query is nested too deeply"
         hint = "name parts of it: WITH, or a view of its own"
-        span = Span(1, 1) if token is None else self._span(token.start, token.end + 1)
+        span = Span(1, 1) if token is None else self.between(token.start, token.end + 1)
         return NotIncremental("TOO_DEEP", what, text=self.text, span=span, hint=hint)
 
     def no_positions(self, node: exp.Expr) -> NotIncremental:
@@ -280,7 +285,7 @@ class Reader:
         """The bag of any query expression."""
         known = dict(self.ctes)
         try:
-            self._with(node, parent)
+            self.bind_all(node.args.get("with_") or node.args.get("with"), parent)
             match node:
                 case exp.Subquery() | exp.Paren():
                     return self.ordered_rows(self.query(node.this, parent), node)
@@ -301,10 +306,10 @@ class Reader:
 
     def subquery(self, node: exp.Expr, scope: Scope) -> Term:
         """A query inside an expression, which sees the scope around it; its columns have no names."""
-        self._unnamed(node)
+        self.unnamed(node)
         return self.query(node, scope)
 
-    def _unnamed(self, node: exp.Expr) -> None:
+    def unnamed(self, node: exp.Expr) -> None:
         """Marks the SELECTs of a query whose output columns nobody can name."""
         for select in node.find_all(exp.Select):
             above: exp.Expr | None = select
@@ -315,30 +320,34 @@ class Reader:
             else:
                 select.meta["unnamed"] = True
 
-    def _with(self, node: exp.Expr, parent: Scope | None) -> None:
-        clause = node.args.get("with_") or node.args.get("with")
+    def bind_all(
+        self, clause: exp.With | None, parent: Scope | None, without: Collection[str] = ()
+    ) -> None:
+        """Gives the names of a WITH clause their meaning, all but some of them."""
         if clause is None:
             return
-        if clause.args.get("recursive"):
-            raise self.refuse(
-                "RECURSIVE_CTE",
-                "a recursive query has no fixed number of rounds",
-                clause,
-                "unroll a fixed number of rounds",
-            )
         own: set[str] = set()
         for cte in clause.expressions:
-            term = self.query(cte.this, parent)
-            columns = cte.args["alias"].columns
-            if columns:
-                term = self._relabelled(term, [c.name for c in columns], cte)
             if cte.alias.lower() in own:
                 what = f"two queries of WITH are called `{cte.alias}`"
                 raise self.error(QueryError, what, cte.args["alias"])
             own.add(cte.alias.lower())
-            self.ctes[cte.alias.lower()] = term
+        if clause_of(clause) is not None:
+            recursion.bind(self, clause, parent, without)
+            return
+        for cte in clause.expressions:
+            recursion.no_level(self, cte, "MAX RECURSION LEVEL stands in WITH RECURSIVE only")
+            if cte.alias.lower() not in without:
+                self.ctes[cte.alias.lower()] = self.common_table(cte, parent)
 
-    def _relabelled(self, term: Term, names: list[str], node: exp.Expr) -> Term:
+    def common_table(self, cte: exp.CTE, parent: Scope | None) -> Term:
+        """One query of WITH, under the names that its head gives its columns."""
+        term = self.query(cte.this, parent)
+        columns = cte.args["alias"].columns
+        return self.relabelled(term, [c.name for c in columns], cte) if columns else term
+
+    def relabelled(self, term: Term, names: list[str], node: exp.Expr) -> Term:
+        """A bag under other names of its columns."""
         row = Var(self.fresh("r"), type_of(term).key)
         known = [n for n, _ in type_of(row).fields]
         if len(known) != len(names):
@@ -388,10 +397,10 @@ class Reader:
     def set_operation(self, node: exp.SetOperation, parent: Scope | None) -> Term:
         """UNION adds; INTERSECT and EXCEPT compare how often a row is on either side."""
         once = bool(node.args.get("distinct"))
-        self._unnamed(node.right)
+        self.unnamed(node.right)
         if isinstance(node, exp.Union):
             for other in _summands(node)[1:]:
-                self._unnamed(other)
+                self.unnamed(other)
             added = self._added([self.query(x, parent) for x in _summands(node)], node)
             return self.distinct(added) if once else added
         if len(list(chain(node, (exp.SetOperation,)))) > MOST_ANSWERS:
@@ -427,13 +436,13 @@ class Reader:
         wanted = type_of(bags[0]).key
         for bag in bags[1:]:
             wanted = self._common(wanted, type_of(bag).key, node)
-        parts = tuple(self._as(bag, wanted) for bag in bags)
+        parts = tuple(self.as_row(bag, wanted) for bag in bags)
         return parts[0] if len(parts) == 1 else Add(parts)
 
     def aligned(self, left: Term, right: Term, node: exp.Expr) -> tuple[Term, Term]:
         """Two bags with the column names of the first and the common types of both."""
         wanted = self._common(type_of(left).key, type_of(right).key, node)
-        return self._as(left, wanted), self._as(right, wanted)
+        return self.as_row(left, wanted), self.as_row(right, wanted)
 
     def _common(self, left: RecordType, right: RecordType, node: exp.Expr) -> RecordType:
         a, b = left.fields, right.fields
@@ -457,7 +466,8 @@ class Reader:
             types.append((name, common))
         return RecordType(tuple(types))
 
-    def _as(self, bag: Term, wanted: RecordType) -> Term:
+    def as_row(self, bag: Term, wanted: RecordType) -> Term:
+        """A bag with columns of other names and types, place by place."""
         t = type_of(bag).key
         if t == wanted:
             return bag
