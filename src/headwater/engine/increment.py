@@ -48,7 +48,7 @@ FAILED = {
         "a row of a view casts a value that has no form in that type",
         "guard the cast, or write try_cast",
     ),
-    EMPTY: ("min() or max() of an empty collection", "give default= a value, or ask first"),
+    EMPTY: ("min(), max() or mode() of an empty collection", "give default= a value, or ask first"),
 }
 """What is said of rows that fail, and what can be done."""
 

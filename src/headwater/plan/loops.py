@@ -28,6 +28,7 @@ from headwater.calculus.terms import (
     Var,
     relations,
     substitute,
+    variables,
 )
 from headwater.calculus.types import INT, MapType, ProductType, RecordType, bag, has_box
 from headwater.errors import NotIncremental
@@ -35,9 +36,10 @@ from headwater.plan.equal_maps import digest
 from headwater.plan.passes import OF_QUERY, but, cut_answers
 from headwater.plan.program import Loop, Stratum
 from headwater.plan.subqueries.keyed import is_row
-from headwater.rules.monomial import Signed
+from headwater.rules.monomial import Signed, monomial
 from headwater.rules.rewrite import rewrite
 from headwater.rules.rounds import lifted, started, with_round
+from headwater.rules.rows import tidy
 from headwater.rules.simplify import SIMPLIFY
 
 if TYPE_CHECKING:
@@ -142,7 +144,7 @@ def _planned(compiler: Compiler, name: str, term: Repeat, rows: dict[str, Record
 
 def _collect(compiler: Compiler, name: str, row: RecordType, step: Term, begun: Signed) -> None:
     """The stratum of a collection: the answer that its step is, or its rows by round as they are."""
-    ready = compiler.run(but(OF_QUERY, cut_answers), step, name)
+    ready = _fused(compiler.run(but(OF_QUERY, cut_answers), step, name))
     if isinstance(ready, Each) and not begun and is_row(ready.body, {ready.key, ready.value}):
         compiler.answer(name, ready)
         if compiler.program.strata[name].rounds:
@@ -153,6 +155,20 @@ def _collect(compiler: Compiler, name: str, row: RecordType, step: Term, begun: 
     last = compiler.looping.last if compiler.looping else None
     at = [(sign * s, m) for sign, b in begun for s, m in started(b, last)]
     compiler.answer(name, Each(k, v, ready, Times((v, Sng(k, ONE)))), at)
+
+
+def _fused(term: Term) -> Term:
+    """for x in (each k ↦ v in m collect c · {r}) collect s = each k ↦ v in m collect c · s[r/x]: an answer with other columns."""
+    match term:
+        case For(x, Each(k, v, source, body), shown) if not variables(shown) - {x}:
+            inner, outer = monomial(body), monomial(shown)
+            if inner.atoms or outer.atoms or not isinstance(inner.output, Sng):
+                return term
+            if inner.output.value != ONE:
+                return term
+            made = [*inner.factors, substitute(shown, {x: inner.output.key})]
+            return Each(k, v, source, tidy(Times(tuple(made)) if len(made) > 1 else made[0]))
+    return term
 
 
 def _rows(term: Repeat) -> dict[str, RecordType]:

@@ -53,29 +53,32 @@ def summed(working: Working, stratum: Stratum, keys: pa.Table, before: bool = Tr
     at, names = round_of(stratum), stratum.group.columns
     rounds = np.asarray(column(keys, at))
     by_group = keys.drop_columns(["_h"]).add_column(0, "_h", hashed(keys, stratum.group.lookup))
-    sides = [(working.before, 0), (working.now, 2)] if before else [(working.now, 2)]
+    sides = (0, 2) if before else (2,)
     runs = Overlay(working.runs.below)
     arranged: dict[str, Arrangement] = {}
     moved = np.zeros(len(rounds), np.bool_)
     ahead: list[pa.Table] = []
     for m in dict.fromkeys((stratum.group, *stratum.bags)):
         every: list[pa.Table] = []
-        for read, side in sides:
+        # What there was counts for both sides, what is new only for that of now: each is looked up once.
+        for read, mine in ((working.before, sides), (working.new, (2,))):
             found = read(m.name).lookup(by_group, linear=True)
+            if not found.num_rows:
+                continue
             probe, entry = np.asarray(column(found, INDEX)), np.asarray(column(found, at))
             now = rounds[probe]
-            for place, upto in ((side, now), (side + 1, now - 1)):
+            for upto, place in ((now, 0), (now - 1, 1)):
                 held = np.flatnonzero(entry <= upto)
                 if len(held):
-                    every.append(_at(found.take(pa.array(held)), at, now[held] * SIDES + place))
+                    some, codes = found.take(pa.array(held)), now[held] * SIDES + place
+                    every.extend(_at(some, at, codes + side) for side in mine)
             rest = np.flatnonzero(entry > now)
             if len(rest):
-                later = found.select([INDEX, *names]).take(pa.array(rest))
-                ahead.append(later)
+                ahead.append(found.select([INDEX, *names]).take(pa.array(rest)))
+            if mine == (2,):
+                moved[probe[entry <= now]] = True
         arranged[m.name] = _arranged(m, names, every, runs)
-        if before:
-            moved |= _moved(working.new(m.name), by_group, at, rounds)
-    codes = [side + i for _, side in sides for i in (0, 1)]
+    codes = [side + i for side in sides for i in (0, 1)]
     coded = pa.concat_tables([_at(keys, at, rounds * SIDES + c) for c in codes])
     coded = coded.drop_columns(["_h"]).add_column(0, "_h", hashed(coded, names))
     by_all = {m.name: _by_all(m, names) for m in (stratum.group, *stratum.bags)}
@@ -135,15 +138,6 @@ def _arranged(m: Map, names: list[str], tables: list[pa.Table], runs: Overlay) -
     entries = entries.filter(pc.not_equal(entries.column(spec.count), 0))
     refs = [runs.keep(entries, (0, 0))] if entries.num_rows else []
     return Arrangement(spec, refs, runs)
-
-
-def _moved(new: Arrangement, keys: pa.Table, at: str, rounds: Ints) -> Any:
-    """The groups whose value up to the round is another than before."""
-    found = new.lookup(keys, linear=True)
-    probe, entry = np.asarray(column(found, INDEX)), np.asarray(column(found, at))
-    out = np.zeros(len(rounds), np.bool_)
-    out[probe[entry <= rounds[probe]]] = True
-    return out
 
 
 def _later(keys: pa.Table, ahead: list[pa.Table], moved: Any) -> pa.Table:

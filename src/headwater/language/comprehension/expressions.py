@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import Any
 
 from headwater.calculus.check import type_of
-from headwater.calculus.terms import Box, Call, Field, For, Not, Pred, Record, Sng, Term, Var
+from headwater.calculus.terms import Box, Call, For, Not, Pred, Record, Sng, Term, Var
 from headwater.calculus.types import (
     BOOLEAN,
     DATE,
@@ -404,7 +404,7 @@ class Reader:
     def _item(self, term: Term, index: ast.expr) -> Term:
         t, at = type_of(term), integer(index)
         if isinstance(t, ProductType) and at is not None and -len(t.fields) <= at < len(t.fields):
-            return Field(term, t.fields[at][0])
+            return component(term, t.fields[at][0])
         if at is None or not is_tuple(t):
             what = f"{kind(t)} is not read by position"
             hint = 'write t[0] of a tuple, row["name"] of a record'

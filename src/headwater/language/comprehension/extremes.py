@@ -24,7 +24,6 @@ from headwater.calculus.terms import (
     Pred,
     Record,
     Sng,
-    Sum,
     Term,
     Var,
 )
@@ -139,7 +138,7 @@ def _by_key(
     def collected(body: Term) -> Term:
         return For(var, rows, body if condition is None else product(condition, body))
 
-    some = Call(">", (Box(Sum(collected(Sng(place, ONE)))), NONE_OF_THEM))
+    some = Call(">", (Box(collected(ONE)), NONE_OF_THEM))
     other = None if default is None else r.key(default, scope)
     if other is not None:
         common(row, type_of(other))

@@ -46,6 +46,7 @@ from headwater.calculus.types import (
 from headwater.errors import NotIncremental, TypeMismatch
 from headwater.language.comprehension.on_lists import (
     LIMIT,
+    SEVERAL,
     STEP,
     WITHIN,
     end_of,
@@ -89,8 +90,7 @@ def read_repeat(r: Expressions, e: ast.Call, scope: Scope) -> Term:
     times, measure, limit = _end(r, e, scope)
     starts, several = _starts(r, first, scope)
     if several and measure is not None:
-        what = "`until` measures one collection, and this loop has several"
-        raise NotIncremental("LOOP_END", what, hint="say how many rounds there are: times=")
+        raise NotIncremental("LOOP_END", SEVERAL, hint="say how many rounds there are: times=")
     loop = _Step(r, step, scope, len(starts) if several else None)
     rows, var, stepped = loop.going_round([type_of(s).key for s in starts])
     begin = _put_together([_in_type(s, t) for s, t in zip(starts, rows, strict=True)], loop.names)
@@ -100,7 +100,12 @@ def read_repeat(r: Expressions, e: ast.Call, scope: Scope) -> Term:
     whole = Repeat(var, begin, after, times, measure, limit)
     _no_loop_inside(r, whole, step)
     r.loops[whole] = e
-    return whole if several else _opened(whole, rows[0])
+    if loop.names is None:
+        return _opened(whole, rows[0])
+    if all(isinstance(t, RecordType) for t in rows):
+        return whole
+    parts = zip(loop.names, rows, strict=True)
+    return Record(tuple((n, _opened(Field(whole, n), t)) for n, t in parts))
 
 
 def read_within(_r: Expressions, _e: ast.Call, _scope: Scope) -> Term:
@@ -195,7 +200,7 @@ def _collections(r: Expressions, e: ast.expr, scope: Scope) -> tuple[list[Term],
     term = r.term(e, scope)
     match type_of(term):
         case ProductType(fields):  # a loop over several, which begins another
-            return [Field(term, n) for n, _ in fields], True
+            return [component(term, n) for n, _ in fields], True
         case RecordType(fields) as t if is_tuple(t) and all(is_collection(f) for _, f in fields):
             return [as_bag(component(term, n)) for n, _ in fields], True
         case _:
@@ -413,7 +418,7 @@ def _no_loop_inside(r: Expressions, loop: Repeat, step: ast.expr) -> None:
 
 def _reading_loops(term: Term, computed: frozenset[Var]) -> list[Repeat]:
     """The loops in a term that read variables which stand for something computed in the loop around them."""
-    if not variables(term) & computed:
+    if isinstance(term, Var) or not variables(term) & computed:
         return []
     if isinstance(term, Repeat):
         return [term]

@@ -58,6 +58,8 @@ def repeat(
         raise NotIncremental("LOOP_STEP", f"the step is {step!r}, and no function", hint=STEP)
     end_of(times, until, limit)
     several = isinstance(init, tuple)
+    if several and until is not None:
+        raise NotIncremental("LOOP_END", SEVERAL, hint="say how many rounds there are: times=")
     now = _collections(init, several)
     earlier = before = now
     for _ in range(limit if times is None else times):
@@ -115,6 +117,7 @@ def mode(values: Iterable[Any], *, default: Any = _NONE) -> Any:
 # --- how a loop ends -----------------------------------------------------------------------------
 
 STEP = "write hw.repeat(start, lambda rows: [... for x in rows]), or define the step with def before it"
+SEVERAL = "`until` measures one collection, and this loop has several"
 WITHIN = 'write until=hw.within(0.01, "rank", by="node")'
 
 
