@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 import headwater as hw
 from comprehensions import Row, agree, canonical, evaluate, rows
 from headwater.calculus.check import type_of
+from headwater.calculus.notation.parse import parse
+from headwater.calculus.notation.text import show
 from headwater.calculus.scalars import order
 from headwater.calculus.terms import (
     Record,
@@ -225,6 +227,12 @@ def test_several_collections_are_a_product_by_the_names_of_parameters() -> None:
     )
     assert isinstance(loop.start, Record) and isinstance(loop.step, Record)
     assert str(q.read(TYPES)).endswith(".right")
+
+
+@pytest.mark.parametrize("q", LOOPS, ids=lambda q: q.__name__)
+def test_loops_are_read_again_from_their_text(q: Query) -> None:
+    term = q.read(GRAPH)
+    assert parse(show(term), GRAPH) == term
 
 
 def test_within_is_part_of_the_term() -> None:

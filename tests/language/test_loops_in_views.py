@@ -58,20 +58,34 @@ def change(types: dict[str, Any], rows: dict[str, Any], before: dict[str, Any]) 
 # --- loops ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+KEPT = pytest.mark.parametrize(
     "q", [q for q in LOOPS if q is not settled_ranks], ids=lambda q: q.__name__
 )
-def test_views_of_loops_follow_their_data(q: Query, tmp_path: Any) -> None:
+
+
+def followed(q: Query, path: Any, seeds: tuple[int, ...]) -> None:
+    """A view of a query is what the query gives on lists, after each change from one input to the next."""
     types = {n: GRAPH[n] for n in q.inputs}
     before: dict[str, Any] = {n: [] for n in types}
-    with hw.open(tmp_path / "db") as db:
+    with hw.open(path / "db") as db:
         declare(db, types)
         db.view("v", q)
-        for seed in (1, 5, 8, 3, 7, 0):
+        for seed in seeds:
             now = {n: loop_data(seed)[n] for n in types}
             db.apply(change(types, now, before))
             assert alike(answer(db, "v"), q(*(now[n] for n in q.inputs))), f"seed {seed}"
             before = now
+
+
+@KEPT
+def test_views_of_loops_follow_their_data(q: Query, tmp_path: Any) -> None:
+    followed(q, tmp_path, (3, 7))
+
+
+@pytest.mark.slow
+@KEPT
+def test_views_of_loops_follow_their_data_for_long(q: Query, tmp_path: Any) -> None:
+    followed(q, tmp_path, (*range(11, -1, -1), 5))
 
 
 @query
@@ -152,7 +166,7 @@ def test_the_step_of_a_loop_is_a_view_that_follows_its_data(q: Query, tmp_path: 
     """What a loop asks of the plan, with the loop's rows as just another input."""
     steps, round_about = steps_as_views(q)
     types = {**{n: GRAPH[n] for n in q.inputs}, **round_about}
-    data = [loop_data(seed) for seed in (4, 7, 9)]
+    data = [loop_data(seed) for seed in (4, 7)]
     for i, one in enumerate(data):  # any rows of the type may be what there was the round before
         for name, t in round_about.items():
             r = random.Random(i)
@@ -219,7 +233,7 @@ def test_views_of_extremes_follow_their_data(q: Query, tmp_path: Any) -> None:
             db.source(name, ", ".join(f"{n} {t}" for n, t in GRAPH[name].key.fields))  # type: ignore[union-attr]
         db.view("v", q)
         before = {name: [] for name in q.inputs}
-        for seed in (1, 5, 8, 3, 7, 0):
+        for seed in (1, 8, 7, 0):
             data = loop_data(seed)
             db.apply({
                 n: hw.Delta(inserts=[tuple(r.values()) for r in data[n]], deletes=before[n]) for n in q.inputs
