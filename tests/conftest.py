@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -46,10 +46,24 @@ def started() -> bool:
     return sql is not None and sql.SparkSession._instantiatedSession is not None
 
 
-@pytest.fixture(autouse=True)
-def spark_is_marked(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Tests without the mark `spark` start none: they run in several processes, each of which would have its own."""
+def _fail_if_started(item: pytest.Item, before: bool) -> None:
+    if not before and started() and item.get_closest_marker("spark") is None:
+        pytest.fail("the test started Spark and is not marked: pytest.mark.spark", pytrace=False)
+
+
+# Tests without the mark `spark` start none: they run in several processes, each of which would have its own. A fixture of
+# this kind would come after those of modules, which may be who starts it.
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, None, None]:
     before = started()
     yield
-    if not before and started() and request.node.get_closest_marker("spark") is None:
-        pytest.fail("the test started Spark and is not marked: pytest.mark.spark")
+    _fail_if_started(item, before)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
+    before = started()
+    yield
+    _fail_if_started(item, before)

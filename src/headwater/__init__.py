@@ -48,7 +48,7 @@ from headwater.engine.nested.documents import DeepChange
 from headwater.errors import HeadwaterError
 from headwater.io.rows import Delta
 from headwater.language.closes import closed, watermark
-from headwater.language.comprehension import Query, query
+from headwater.language.comprehension import Query, mode, query, repeat, within
 from headwater.language.functions import function
 from headwater.language.schema import schemas
 from headwater.language.sql import read_sql
@@ -77,15 +77,18 @@ __all__ = [
     "from_python",
     "function",
     "interpret",
+    "mode",
     "nest",
     "open",
     "query",
     "read_sql",
+    "repeat",
     "schemas",
     "shred",
     "since",
     "to_python",
     "upto",
     "watermark",
+    "within",
     "__version__",
 ]

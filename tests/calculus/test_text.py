@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headwater.calculus.notation.layout import layout
 from headwater.calculus.notation.parse import parse, parse_key, parse_type
 from headwater.calculus.notation.text import show
 from headwater.calculus.terms import Call, Const, Field, For, Num, Rel, Sng, Term, Var
@@ -103,6 +104,21 @@ EXAMPLES = [
     "{{`order by`: 1, in: 2}.`order by`}",
     "{`min`(1):bigint + `a b`(2):bigint}",
     "{`+`(1, 2):bigint}",
+    "repeat[times 3] X := R then X + ΔR",
+    "repeat[limit 100] X := zero(Bag({a: bigint, b: string})) then for x in X collect [x.a < 3] · {x}",
+    "repeat[within 0.01 of c by b limit 50] X := S then X",
+    "repeat[within 1e-06 of c limit 50] X := S then X",
+    "repeat[within 0.5 of limit by `by b`, limit, of limit 50] X := S then X",
+    "repeat[times 3 within 0.5 of c by b] X := S then X",
+    "repeat[times 3 limit 7] X := S then X",
+    "(repeat[times 2] X := ⟨m: R, n: S⟩ then ⟨m: X.m + R, n: X.n⟩).n",
+    "-(repeat[times 2] X := R then -X)",
+    "repeat[times 1] X := repeat[times 2] Y := R then Y then X",
+    "repeat[times 1] then := R then then",
+    "repeat[times 1] repeat := R then repeat + repeat",
+    "let repeat := R in repeat · [true]",
+    "{repeat('a', 2):string}",
+    "let repeat := {repeat('a', 2):string} in repeat",
 ]
 
 
@@ -176,6 +192,27 @@ def test_names_that_mean_something_else_are_quoted(term: Term, text: str) -> Non
     assert parse(text, names, {"x": record(null=BIGINT)}) == term
 
 
+def test_a_quoted_repeat_is_a_name() -> None:
+    with pytest.raises(ParseError, match="unknown name `repeat`"):
+        parse("`repeat`[times 3] X := R then X", INPUTS)
+    assert parse("`repeat`", {"repeat": R}) == parse("repeat", {"repeat": R}) == Rel("repeat", R)
+
+
+LONG = [
+    "repeat[times 3] X := for x in R collect [x.a < 3] · {x} then for x in X collect [x.a < 3] · {x}",
+    "(repeat[limit 9] X := ⟨m: R, n: S⟩ then ⟨m: X.m + R, n: X.n + S⟩).m",
+]
+
+
+@pytest.mark.parametrize("text", LONG)
+def test_a_loop_over_several_lines_is_read_back(text: str) -> None:
+    term = parse(text, INPUTS)
+    for width in (20, 40, 60):
+        laid = layout(term, width)
+        assert laid.count("\n") > 1
+        assert parse(laid, INPUTS) == term
+
+
 def test_a_variable_shadows_an_input() -> None:
     term = parse("for R in R collect {R.a}", INPUTS)
     x = Var("R", R.key)
@@ -205,6 +242,18 @@ def test_the_longest_input_is_meant() -> None:
         ("{'2024-02-30':date}", 1, 2, 17, "is not a constant of type date", "'2024-02-29':date"),
         ("1.5", 1, 1, 3, "`1.5` is not a number of a ring", "3.0r"),
         ("first[1; 0; up nulls last](R)", 1, 13, 2, "unexpected `up`", "`asc` or `desc`"),
+        ("repeat[until 3] X := R then X", 1, 8, 5, "unexpected `until`", "`times`, `within` or"),
+        (
+            "repeat[within 0.1r of a limit 9] X := R then X",
+            1,
+            15,
+            4,
+            "unexpected",
+            "how far a value",
+        ),
+        ("repeat[times -1] X := R then X", 1, 14, 1, "unexpected `-`", "a whole number"),
+        ("repeat[within 0.1 of a] X := R then X", 1, 23, 1, "unexpected `]`", "`limit`"),
+        ("repeat[times 1] X := R in X", 1, 24, 2, "unexpected `in`", "`then`"),
         ("median(R)", 1, 1, 6, "`median` is not a form", "zero, sum, unbox, first or window"),
         ("R § S", 1, 3, 1, "unexpected character '§'", "expected"),
         ("{'a}", 1, 2, 1, 'unexpected character "\'"', "expected"),

@@ -10,6 +10,8 @@ import datetime  # noqa: F401 (queries from text read the module's names)
 import decimal  # noqa: F401
 import itertools
 import linecache
+import random  # noqa: F401
+import time  # noqa: F401
 from datetime import date
 from decimal import Decimal
 from typing import Any
@@ -18,6 +20,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import headwater as hw  # noqa: F401
 from comprehensions import (
     ADDED,
     BEFORE,
@@ -211,6 +214,7 @@ FEATURES = {
     "doubles": "[x.w * 2 + x.v for x in R]",
     "decimals": "[(x.p + 1, x.p * x.v, x.p - x.p, -x.p) for x in R]",
     "small integers do not overflow": "[(x.small + x.small, x.small * x.small) for x in R]",
+    "squares": "[(x.v ** 2, (x.w - x.v) ** 2, x.small ** 2, x.p ** 2) for x in R]",
     "abs": "[(abs(x.v), abs(x.p), abs(x.small)) for x in R]",
     "int and float": "[(int(x.w), float(x.v), float(x.p)) for x in R]",
     "negative constants": "[x for x in R if x.v > -5 and x.w >= -1.5]",
@@ -283,6 +287,16 @@ FEATURES = {
     "max((y.v for y in R if y.k == x.k), default=-1)) for x in S]",
     "min with None as a default": "[min((y.v for y in R if y.k == x.k), default=None) for x in S]",
     "min max of scalars": "[(min(x.v, x.k), max(x.v, x.k, 2), min([x.v, 1.5]), max((1, x.k))) for x in R]",
+    "min by a key": "[(min(S, key=lambda x: (x.name, x.k)).k, min(S, key=lambda x: x.k).name) for x in R]",
+    "max by a key": "[max([{'k': x.k, 'w': x.w} for x in R], key=lambda x: x['w'])['k'], max([x.k for x in R], key=lambda k: (k - 3) ** 2)]",
+    "min by a key of each": "[(y.k, min(((x.k, x.v) for x in R), key=lambda p: ((p[0] - y.k) ** 2, p[1]))[1]) for y in S]",
+    "min by a key that is a tuple": "[(min(((x.k, x.s) for x in R), key=lambda p: (p[1], p[0])),) for y in S]",
+    "min by a key with a default": "[min(((x.k, x.v) for x in R if x.k == y.k), "
+    "key=lambda p: p[1], default=(0, None)) for y in S]",
+    "min by a key, a column of None": "[min(((x.w, x.n) for x in R if x.k == y.k), "
+    "key=lambda p: p[0], default=(None, None))[1] for y in S]",
+    "mode": "[hw.mode(x.k for x in R), hw.mode([1, 2, 2, 1]), hw.mode(x.n for x in R)]",
+    "mode of each": "[(y.k, hw.mode((x.s for x in R if x.k == y.k), default='')) for y in S]",
     "average": "[(k, sum(x.w for x in R if x.k == k) / len([x for x in R if x.k == k])) for k in {x.k for x in R}]",
     "any": "[x.name for x in S if any(y.k == x.k and y.v > 0 for y in R)]",
     "all": "[x.name for x in S if all(y.v > 0 for y in R if y.k == x.k)]",
@@ -488,9 +502,19 @@ REFUSED: list[Refusal] = [
     ("[x.k.year for x in R]", T, "x.k.year", "no field `year`"),
     ("[sum(x.s for x in R)]", T, "x.s", "adds numbers"),
     ("[sum(x.orders for x in R)]", T, "x.orders", "adds numbers, not a collection"),
-    ("[min(x.pair for x in R)]", T, "min(x.pair for x in R)", "find the min first"),
+    ("[min(x.pair for x in R)]", T, "min(x.pair for x in R)", "key=lambda"),
     ("[min(x.k, x.s) for x in R]", T, "min(x.k, x.s)", "no common type"),
     ("[max((x.k for x in R), default='a')]", T, "max((x.k for x in R), default='a')", "no common"),
+    ("[max(1, 2, key=lambda x: x)]", T, "max(1, 2, key=lambda x: x)", "one collection"),
+    ("[min(R, key=lambda x: x.k).k]", T, "min(R, key=lambda x: x.k)", "rows with collections"),
+    ("[min(S, key=lambda x: R).k]", T, "lambda x: R", "a collection is not ordered"),
+    ("[hw.mode(x.pair for x in R)]", T, "hw.mode(x.pair for x in R)", "one column"),
+    (
+        "[hw.mode((x.k for x in R), default='a')]",
+        T,
+        "hw.mode((x.k for x in R), default='a')",
+        "no common",
+    ),
     ("[max(1, 2, default=3)]", T, "max(1, 2, default=3)", "one collection"),
     ("[len(x.k) for x in R]", T, "len(x.k)", "not a collection"),
     ("[len(x.pair) for x in R]", T, "len(x.pair)", "a tuple is not"),
@@ -549,9 +573,13 @@ REFUSED: list[Refusal] = [
     (
         "[min((x.k for x in R), key=abs)]",
         "UNSUPPORTED_SYNTAX",
-        "min((x.k for x in R), key=abs)",
-        "key=",
+        "abs",
+        "key=lambda x",
     ),
+    ("[min(S, key=lambda x, y: x.k).k]", "UNSUPPORTED_SYNTAX", "lambda x, y: x.k", "of one row"),
+    ("[random.random() for x in R]", "NON_DETERMINISTIC", "random.random()", "column"),
+    ("[random.choice([1, 2]) for x in R]", "NON_DETERMINISTIC", "random.choice([1, 2])", "column"),
+    ("[time.time() for x in R]", "NON_DETERMINISTIC", "time.time()", "column"),
     ("[initial(s=x.s) for x in R]", "UNSUPPORTED_SYNTAX", "initial(s=x.s)", "`s=`"),
     ("[initial(*x.pair) for x in R]", "UNSUPPORTED_SYNTAX", "*x.pair", "write out"),
     ("[Decimal(x.k) for x in R]", "UNSUPPORTED_SYNTAX", "Decimal(x.k)", "not a constant"),
@@ -560,7 +588,8 @@ REFUSED: list[Refusal] = [
     ("[f'{x.s}' for x in R]", "UNSUPPORTED_SYNTAX", "f'{x.s}'", "a + b"),
     ("[(lambda: 1) for x in R]", "UNSUPPORTED_SYNTAX", "lambda: 1", "outside the language"),
     ("[(y := x.k) for x in R]", "UNSUPPORTED_SYNTAX", "y := x.k", "outside the language"),
-    ("[x.k ** 2 for x in R]", "UNSUPPORTED_SYNTAX", "x.k ** 2", "outside the language"),
+    ("[x.k ** 3 for x in R]", "UNSUPPORTED_SYNTAX", "x.k ** 3", "x * x * x"),
+    ("[2 ** x.k for x in R]", "UNSUPPORTED_SYNTAX", "2 ** x.k", "the square is read"),
     (
         "{x.k for x in R} | {x.k for x in S}",
         "UNSUPPORTED_SYNTAX",

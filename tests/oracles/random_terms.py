@@ -37,6 +37,7 @@ from headwater.calculus.terms import (
     Pred,
     Record,
     Rel,
+    Repeat,
     Sng,
     Sum,
     Term,
@@ -74,6 +75,7 @@ from headwater.calculus.types import (
     is_scalar,
     unboxed,
 )
+from headwater.theory.degree_cost import degree
 from random_values import BASES, Inputs, Pick, Types, value
 
 
@@ -90,6 +92,10 @@ POSITIVE = Features()
 LABELS = Features(labels=True)
 SHREDDABLE = Features(boxes=True)
 FULL = Features(labels=True, boxes=True, full=True)
+
+
+MOST_ROUNDS = {0: 3, 1: 3, 2: 2}
+"""Rounds of a random loop, by the degree of its step: what is multiplied with itself grows with each of them."""
 
 
 class Query(NamedTuple):
@@ -165,6 +171,7 @@ class Generator:
         self.pick, self.inputs, self.features, self.left = pick, inputs, features, size
         self.types = Types(pick, (BIGINT, *dict.fromkeys(bases_of(inputs))))
         self.names = 0
+        self.repeats = 0
         self.labels: dict[str, tuple[KeyType, ...]] = {}
         self.undefined: list[str] = []
         self.rels = [Rel(name, t) for name, t in inputs.items()]
@@ -274,6 +281,7 @@ class Generator:
                 self.apply_function,
             ]
             made += [self.apply_differential, self.component, self.unbox]
+            made += [self.repeat, self.repeat] if self.repeats == 0 else []
             if t == INT:
                 made += [self.predicate, *[self.negation] * 6]
             if isinstance(t, MapType):
@@ -433,6 +441,23 @@ class Generator:
         params = ((1, 2, 0, None)[self.pick(4)], self.pick(3), directions)
         rows = bag(RecordType((("order", order), ("row", t.key))))
         return Answer("first", params, self.ring(rows, at.deeper()))
+
+    def repeat(self, t: RingType, at: At) -> Term:
+        """repeat X := r then s, of few rounds; there is no loop inside of a loop."""
+        if at.pure or self.repeats:
+            return self.neg(t, at)
+        self.repeats += 1
+        several = self.pick(4) == 3
+        kind = ProductType((("m", t), ("n", bag(self.row_type(at))))) if several else t
+        make = self.product if isinstance(kind, ProductType) else self.ring
+        var = self.fresh("X", kind)
+        start, self.left = self.ring(kind, at.deeper()), max(self.left, 4)
+        step = make(kind, at.deeper(var))  # type: ignore[operator]
+        most = MOST_ROUNDS.get(degree(step, (), {var: 1}), 1)  # type: ignore[call-overload]
+        loop = Repeat(
+            var, start, step, times=(most, 1, 0, 2)[self.pick(4)] if most > 1 else self.pick(2)
+        )
+        return Field(loop, "m") if several else loop
 
     # --- functions and labels --------------------------------------------------------------------
 

@@ -59,6 +59,7 @@ def names_in(value: Any, path: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
             yield at
 
 
+@pytest.mark.spark
 def test_a_name_that_is_not_there_is_found_when_a_program_is_read(db: hw.Database) -> None:
     facts = json.loads(json.dumps(stored.facts_of(again(db.program))))
     wanted = [

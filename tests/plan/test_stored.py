@@ -56,6 +56,7 @@ def again(program: Program) -> Program:
     return stored.read(facts, check_expression)
 
 
+@pytest.mark.spark
 def test_what_is_read_is_what_was_written(db: hw.Database) -> None:
     found = again(db.program)
     assert found == db.program
@@ -63,12 +64,14 @@ def test_what_is_read_is_what_was_written(db: hw.Database) -> None:
         assert list(getattr(found, part)) == list(getattr(db.program, part)), part
 
 
+@pytest.mark.spark
 def test_the_facts_are_all_that_there_is(db: hw.Database) -> None:
     assert stored.facts_of(db.program).keys() == stored.names_of(db.program)
     facts = db.store.at().version.facts
     assert stored.read(facts, check_expression) == db.program
 
 
+@pytest.mark.spark
 def test_only_what_is_new_is_written(db: hw.Database) -> None:
     known = db.program
     compiler = db.catalog.compiler(known)
@@ -93,6 +96,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
         yield from places(cell, (*path, key))
 
 
+@pytest.mark.spark
 def test_whatever_is_changed_is_an_error_or_a_program(db: hw.Database) -> None:
     """No value at any place makes reading fail otherwise than a damaged directory may."""
     facts = stored.facts_of(db.program)
@@ -108,6 +112,7 @@ def test_whatever_is_changed_is_an_error_or_a_program(db: hw.Database) -> None:
             stored.read({**facts, key: other}, check_expression)
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize(
     "text", ["reflect('a', 'b')", "(SELECT 1)", "1) + (1", "a -- b", "java_method('a', 'b')"]
 )
@@ -124,6 +129,7 @@ def test_text_that_runs_code_is_refused(db: hw.Database, text: str) -> None:
         stored.read(facts, check_expression)
 
 
+@pytest.mark.spark
 def test_a_program_names_what_is_there(db: hw.Database) -> None:
     facts = stored.facts_of(db.program)
     looked_up = next(n for n in db.program.looked_up())

@@ -35,6 +35,7 @@ def without(program: Program, names: Collection[str], kept: set[str]) -> Program
         made.relations.levels.pop(gone, None)
         made.relations.rows.pop(gone, None)
     made.strata = {n: s for n, s in made.strata.items() if n in strata}
+    made.loops = {n: loop for n, loop in made.loops.items() if strata.issuperset(loop.collections)}
     return made
 
 
@@ -58,4 +59,5 @@ def without_maps(program: Program, maps: set[str]) -> Program:
     made.maps = {n: m for n, m in made.maps.items() if n not in maps}
     made.kept = {n: k for n, k in made.kept.items() if n not in maps}
     made.strata = {n: s for n, s in made.strata.items() if not any(m.name in maps for m in s.maps)}
+    made.loops = {n: loop for n, loop in made.loops.items() if maps.isdisjoint(loop.maps)}
     return made

@@ -340,6 +340,8 @@ def _type_of(term: Term) -> Type:
             return _each(term)
         case Repeat(var, start, step):
             loop: Type = _ring(term, start)
+            if not is_finite(loop):  # two rounds are compared
+                raise _fail(term, "a finite ring value", loop)
             _bound(term, var, loop)
             if (t := _ring(term, step)) != loop:
                 raise _fail(term, f"{loop} for `{step}`", t)

@@ -170,5 +170,7 @@ def _(_r: KeyType, types: tuple[Any, ...], *values: Any) -> Dyadic:
 @scalar("py_present", lambda ts: ts[0], strict=False)
 def _(_r: KeyType, _: Any, value: Any, message: Any = None) -> Any:
     if value is None:
-        raise ScalarError("min() or max() of an empty collection", hint="give default= a value")
+        raise ScalarError(
+            "min(), max() or mode() of an empty collection", hint="give default= a value"
+        )
     return value

@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.calculus.types import RecordType
-from headwater.engine import view_rows
+from headwater.engine import loops, view_rows
 from headwater.engine.change import Change, schema_of
 from headwater.engine.here.answers import components, different, keep_answers, merge, read_for, rows
 from headwater.engine.here.statements import Scalars, changes_of, run
@@ -48,7 +48,7 @@ FAILED = {
         "a row of a view casts a value that has no form in that type",
         "guard the cast, or write try_cast",
     ),
-    EMPTY: ("min() or max() of an empty collection", "give default= a value, or ask first"),
+    EMPTY: ("min(), max() or mode() of an empty collection", "give default= a value, or ask first"),
 }
 """What is said of rows that fail, and what can be done."""
 
@@ -77,6 +77,8 @@ def answered_rows(
     program: Program, s: Stratum, working: Working, scalars: Scalars
 ) -> list[pa.Table]:
     """All rows of an answer, with weights."""
+    if s.rounds:
+        return [loops.all_rows(s, working, scalars)]
     view = View(s.name, s.type, "", Answered(s.name))
     return list(view_rows.scan(program, view, working, scalars))
 
@@ -114,6 +116,10 @@ class Increment:
         self.answers: dict[str, pa.Table] = {}
         self.answered = answered(self.program) | self.asked
         self.read = {r for m in self.program.maps.values() for r in m.reads}
+        self.rounds: dict[str, list[tuple[int, int]]] = {}
+        """Of each loop the rounds that were visited, and how many rows moved at each."""
+        self.inside = {n: loop for loop in program.loops.values() for n in loop.strata}
+        """The loops that strata are answered in."""
         self.strata: dict[str, list[Stratum]] = {}
         """The strata that are answered from a map."""
         for s in self.program.strata.values():
@@ -131,13 +137,22 @@ class Increment:
                 single = self._single(changed)
                 for name in changed:
                     if name not in single:
-                        self.round(maps, {name})
+                        self.round(self._above(name), {name})
                 self.round_together(maps, single)
             else:
                 self.round([m for m in maps if m.level == level], self.changes)
             self.settle(level)
-            self.answer([s for s in self.program.strata.values() if s.level == level])
+            strata = self.program.strata.values()
+            self.answer([s for s in strata if s.level == level and s.name not in self.inside])
+            for loop in self.program.loops.values():
+                if loop.level == level:
+                    loops.run(self, loop)
         self.check()
+
+    def _above(self, relation: str) -> list[Map]:
+        """The maps that a relation changes; those of a loop have what its collections changed already."""
+        loop = self.inside.get(relation)
+        return [m for m in self.program.maps.values() if loop is None or m.name not in loop.maps]
 
     def check(self) -> None:
         """Raises if rows are left that fail."""
@@ -161,7 +176,8 @@ class Increment:
         out = set(names)
         for s in sorted(self.program.strata.values(), key=lambda s: s.level):
             if any(set(m.reads) & out for m in s.maps):
-                out.add(s.name)
+                loop = self.inside.get(s.name)
+                out |= {s.name} if loop is None else set(loop.strata)
         return out
 
     # --- rounds ------------------------------------------------------------------------------------------------
@@ -278,17 +294,21 @@ class Increment:
             if s.name not in self.answered or s.name not in self.touched:
                 continue
             keys = different(s.group, self.touched[s.name])
-            weights = read_for(self.working, s, keys)
-            if weights.sum() > self.small:
-                found = self.cluster.components(s, keys, weights)
-            else:
-                found = components(self.working, s, keys)
-                if s.answers is not None:
-                    keep_answers(self.working, s, found)
+            found = self.components(s, keys)
             if s.name in self.read or s.name in self.asked:
                 change = self.answers[s.name] = rows(s, found, self.session.evaluate)
                 if change.num_rows and s.name in self.read:
                     self.changes[s.name] = Change.of(change)
+
+    def components(self, s: Stratum, keys: pa.Table) -> pa.Table:
+        """What groups are answered from, before and after, here or on Spark; kept where the stratum keeps it."""
+        weights = read_for(self.working, s, keys)
+        if weights.sum() > self.small:
+            return self.cluster.components(s, keys, weights)
+        found = components(self.working, s, keys)
+        if s.answers is not None:
+            keep_answers(self.working, s, found)
+        return found
 
     # --- changes of views --------------------------------------------------------------------------------------
 

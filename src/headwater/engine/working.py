@@ -107,6 +107,8 @@ class Working:
         """What of the maps of views and sources is not shown: it is in their ledgers, or is kept no more."""
         self.never: Mapping[str, Punctuations] = {}
         """What of them was never shown, so that its changes are not told either."""
+        self.fresh: set[str] = set()
+        """Answers inside of loops that are new, so that there was none before, even where there are no rows."""
         self._specs = {} if specs is None else specs
 
     def spec(self, name: str) -> MapSpec:

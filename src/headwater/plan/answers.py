@@ -50,6 +50,7 @@ from headwater.calculus.terms import (
     subterms,
 )
 from headwater.calculus.types import (
+    BIGINT,
     DYADIC,
     INT,
     KeyType,
@@ -68,11 +69,15 @@ from headwater.plan.equal_maps import canonical, digest, sorted_monomial
 from headwater.plan.maps import ONE, key_fields, output_of
 from headwater.plan.program import COLLECT, Distinct, FromBag, Map, Ranked, Stratum, Told
 from headwater.plan.scalar import Scalar, scalar
-from headwater.rules.monomial import Monomial, monomial
+from headwater.rules.monomial import Monomial, Signed, monomial
 from headwater.rules.normalize import sum_linear
 from headwater.rules.rewrite import rewrite
+from headwater.rules.rounds import ROUND, with_round
 from headwater.rules.rows import cells
 from headwater.rules.simplify import null_of_record, sum_singleton, unbox_box
+
+AT = Var(ROUND, BIGINT)
+"""The round of an answer, in its row."""
 
 if TYPE_CHECKING:
     from headwater.plan.compiler import Compiler
@@ -85,7 +90,10 @@ class Answering:
     `ring` has for each monomial what it adds to each ring column of the group's map, and `rings` the types of these.
     """
 
-    def __init__(self, compiler: Compiler, name: str, term: Each | Let):
+    def __init__(
+        self, compiler: Compiler, name: str, term: Each | Let, started: Signed | None = None
+    ):
+        """`started` says that it is a collection of a loop, with how that starts: it has its rows by round as they are."""
         self.compiler, self.name, self.term = compiler, name, term
         if isinstance(term, Each):
             self.k: Var | None = term.key
@@ -94,8 +102,14 @@ class Answering:
             self.k, self.v, self.source, self.body = None, term.var, term.bound, term.body
             self._bag_as_component()
         self.body = rewrite(self.body, (unbox_box, sum_linear, sum_singleton, null_of_record))
-        self.monomials = compiler.monomials(self.source, name)
+        found = compiler.monomials(self.source, name)
         self.groups = key_fields(type_of(self.source))
+        self.moves = started is not None or compiler.moves(found)
+        if self.moves:
+            self.groups = [*self.groups, (ROUND, BIGINT)]
+        self.monomials = [*compiler.in_rounds(found, started is not None), *(started or ())]
+        self.sums = self.moves and started is None
+        """Whether an answer is that of all rounds up to one, so that a group is searched without its round."""
         self.columns: dict[Term, str] = {}
         self.extra: list[tuple[str, RingType]] = []
         self.distinct: list[Distinct] = []
@@ -143,9 +157,9 @@ class Answering:
         made = [(s, _ringed(m, r)) for (s, m), r in zip(self.monomials, self.ring, strict=True)]
         group = self.compiler.maps.keep(
             summed(made, MapType(key, value)),
-            list(range(len(self.groups))),
+            list(range(len(self.groups) - self.sums)),
             strategy=self.compiler.strategy,
-            kind="value",
+            kind="change" if self.sums else "value",
             extra=tuple(self.extra),
             note="a group's value",
         )
@@ -153,10 +167,12 @@ class Answering:
 
     def _keys(self) -> None:
         """The columns of the group's key."""
+        if self.moves:
+            self.columns[AT] = f"k{len(self.groups) - 1}"
         if self.k is None:
             return
         if isinstance(self.k.type, RecordType):
-            for i, (n, _) in enumerate(self.groups):
+            for i, (n, _) in enumerate(self.k.type.fields):
                 self.columns[Field(self.k, n)] = f"k{i}"
         else:
             self.columns[self.k] = "k0"
@@ -271,8 +287,8 @@ class Answering:
             given = dict(zip(answer.params[2], (n for _, n in row), strict=True))
             windows = tuple((f"w{i}", w.over(given)) for i, w in enumerate(answer.params[1]))
             self.ranked = Ranked(bag, order, row, answer.params[3], 0, windows)
-            # Without an order all rows are peers, and all of them are read.
-            if directions and parts:
+            # Without an order all rows are peers, and all of them are read. So are those of a group in a loop.
+            if directions and parts and not self.sums:
                 columns = zip(*(p[3] for p in parts), strict=True)
                 named = zip((n for _, n in row), types, columns, strict=True)
                 self._part({n: (t, c) for n, t, c in named})
@@ -333,6 +349,12 @@ class Answering:
         power = _power(rest, d)
         if power is None:
             raise NotIncremental("AGGREGATE", f"`{term}` is not maintained")
+        if self.sums:
+            raise NotIncremental(
+                "RECURSION_SHAPE",
+                "an aggregate of different values (DISTINCT) reads what moves in a loop",
+                hint="write SELECT DISTINCT in a subquery of FROM, and aggregate its rows",
+            )
         bag = self._bag(of, ordered=False)
         t = type_of(term)
         what = f"{t}{power}" if t == DYADIC else str(not rest)
@@ -414,7 +436,7 @@ class Answering:
         t = MapType(RecordType(tuple((f"k{i}", k) for i, k in enumerate(key_type))), INT)
         return self.compiler.maps.keep(
             summed(made, t),
-            list(range(groups if lookup is None else lookup)),
+            list(range(groups - self.sums if lookup is None else lookup)),
             strategy=self.compiler.strategy,
             route=None if lookup is None else list(range(groups)),
             order=order,
@@ -440,6 +462,8 @@ class Answering:
         key = m.output.key
         row_type = RecordType(tuple(key_fields(type_of(self.term))))
         row_cells = cells(key)
+        if self.moves:
+            row_type, row_cells = with_round(row_type), [*row_cells, AT]
         weight = None
         for w in weights:
             weight = self._scalar(_number(w))
@@ -460,8 +484,9 @@ class Answering:
             weight,
             group.level,
             tuple(self.told),
+            rounds=self.sums,
         )
-        if self.from_bags:
+        if self.from_bags and not self.sums:
             made = replace(made, answers=self._answers(made))
         return made
 

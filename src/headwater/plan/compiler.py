@@ -18,10 +18,12 @@ from headwater.calculus.notation.text import show
 from headwater.calculus.terms import (
     Answer,
     Each,
+    Field,
     Let,
     Num,
     Record,
     Rel,
+    Repeat,
     Sng,
     Term,
     relations,
@@ -38,6 +40,7 @@ from headwater.errors import NotIncremental
 from headwater.plan.answers import Answering, summed
 from headwater.plan.choose import MOST_STATEMENTS, Data, TooMuchWork, Work
 from headwater.plan.equal_maps import canonical, digest
+from headwater.plan.loops import Looping, looped
 from headwater.plan.maps import checked, key_fields, map_of
 from headwater.plan.nested.form import Form, apart, form_of, is_plain
 from headwater.plan.nested.opening import compares_cells
@@ -55,7 +58,7 @@ from headwater.plan.passes import (
     retype_sources,
     said,
 )
-from headwater.plan.program import Answered, Map, Nested, Program, Relations, Stored, View
+from headwater.plan.program import Answered, Map, Nested, Program, Relations, Stored, Stratum, View
 from headwater.plan.statements import RULES, Materializer
 from headwater.plan.subqueries.cut import Subqueries
 from headwater.plan.subqueries.keyed import is_scalar_subquery
@@ -91,6 +94,8 @@ class Compiler:
         self.subqueries = Subqueries(self.named, owned)
         self.passed: list[Passed] = []
         self.form: Form | None = None
+        self.looping: Looping | None = None
+        """The loop whose step is planned now."""
 
     @property
     def relations(self) -> Relations:
@@ -267,28 +272,50 @@ class Compiler:
         if not failures:
             return
         rows = [(1, m) for f in failures for _, m in self.monomials(f.build(COUNTED), way)]
-        made = summed(rows, type_of(COUNTED))
+        made = summed(self.in_rounds(rows), type_of(COUNTED))
         kept = self.maps.keep(made, [], strategy=self.strategy, kind="value", note=way)
         self.program.checks[kept.name] = kept
         self.checks.append(kept.name)
 
+    def moves(self, found: Signed) -> bool:
+        """Whether monomials read what moves in the loop that is planned now."""
+        return self.looping is not None and self.looping.moves(found)
+
+    def in_rounds(self, found: Signed, collected: bool = False) -> Signed:
+        """Monomials with their rounds, where one of them reads what moves in the loop, or they are a collection of it."""
+        if self.looping is not None and (collected or self.looping.moves(found)):
+            return self.looping.lifted(found)
+        return found
+
     def named(self, answer: Term) -> Term:
-        """The relation of a closed answer: that of its stratum."""
+        """The relation of a closed answer: that of its stratum; of a loop, what is left of its collections at the end."""
         term = canonical(answer)
+        if isinstance(term, (Repeat, Field)):
+            return looped(self, term)
         assert isinstance(term, (Each, Let))
         stem = "first:" if self.strategy == "first-order" else ""
         if self.maps.rules >= 2 and any(map(_differs, subterms(term))):
             stem += "2:"  # whose maps are not those of earlier rules
         name = f"r{digest(stem + show(term))}"
         if name not in self.program.strata:
-            outside, self.checks = self.checks, []
-            made = Answering(self, name, term).stratum()
-            made = replace(made, checks=tuple(dict.fromkeys(self.checks)))
-            self.checks = outside
-            self.program.strata[name] = made
-            self.relations.levels[name] = made.level + 1
-            self.relations.rows[name] = made.type
+            self.answer(name, term)
         return Rel(name, type_of(term))
+
+    def answer(self, name: str, term: Each | Let, started: Signed | None = None) -> Stratum:
+        """Adds the stratum of an answer; `started` says how it starts, if it is a collection of a loop."""
+        outside, self.checks = self.checks, []
+        made = Answering(self, name, term, started).stratum()
+        made = replace(made, checks=tuple(dict.fromkeys(self.checks)))
+        self.checks = outside
+        self.program.strata[name] = made
+        self.relations.levels[name] = made.level + 1
+        if self.looping is not None and (made.rounds or started is not None):
+            self.looping.add(made)
+            self.relations.levels[name] = (
+                made.level
+            )  # for who is inside; the loop says that of others
+        self.relations.rows[name] = made.type
+        return made
 
 
 def _differs(term: Term) -> bool:

@@ -31,6 +31,7 @@ from headwater.calculus.terms import (
     Num,
     Pred,
     Rel,
+    Repeat,
     Term,
     Times,
     children,
@@ -120,7 +121,7 @@ def _subqueries(term: Term) -> list[Term]:
 
 
 def _evaluated(term: Term) -> Iterator[Term]:
-    """A term and its parts; not groups and their answers, which fail by themselves."""
+    """A term and its parts; not groups and their answers, nor loops, which fail by themselves."""
     yield term
     if not _is_answer(term):
         for c in children(term):
@@ -128,7 +129,7 @@ def _evaluated(term: Term) -> Iterator[Term]:
 
 
 def _is_answer(term: Term) -> bool:
-    return isinstance(term, Each) or (isinstance(term, Let) and not is_key(type_of(term)))
+    return isinstance(term, Each | Repeat) or (isinstance(term, Let) and not is_key(type_of(term)))
 
 
 def fails(term: Term, kind: str = DIVIDES) -> Term | None:
@@ -257,7 +258,7 @@ def is_risky(term: Term) -> bool:
 
 
 def forgiving(term: Term) -> Term:
-    """The term with NULL where something fails; groups and their answers stay."""
+    """The term with NULL where something fails; groups and their answers stay, and loops."""
     if _is_answer(term):
         return term
     term = rebuild(term, tuple(forgiving(c) for c in children(term)))

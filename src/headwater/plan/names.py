@@ -15,9 +15,11 @@ from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any, cast
 
+from headwater.calculus.types import BIGINT
 from headwater.plan import program as p
 from headwater.plan.failures import CASTS, DIVIDES, EMPTY
 from headwater.plan.scalar import Scalar
+from headwater.rules.rounds import ROUND
 
 COUNTED = (DIVIDES, CASTS, EMPTY)
 """What the maps count that check rows."""
@@ -39,7 +41,7 @@ class _Checks:
         self.rings = {n: {c for c, _ in m.ring} for n, m in program.maps.items()}
 
     def all(self) -> None:
-        for named in (self.maps, self.program.strata, self.program.views):
+        for named in (self.maps, self.program.strata, self.program.views, self.program.loops):
             for name, made in cast(Mapping[str, Any], named).items():
                 if made.name != name:
                     raise ValueError(f"`{name}` is called `{made.name}`")
@@ -47,12 +49,14 @@ class _Checks:
             self.map(m, self.keys[m.name], self.rings[m.name])
             _among(m.reads, self.rows.keys(), m.name, "reads")
         for m in self.program.checks.values():
-            if m.key or m.note not in COUNTED:
+            if m.lookup or m.note not in COUNTED:
                 raise ValueError(f"the map `{m.name}` counts nothing that fails")
         for name, kept in self.program.kept.items():
             self.kept(self.maps[name], kept)
         for s in self.program.strata.values():
             self.stratum(s)
+        for loop in self.program.loops.values():
+            self.loop(loop)
         for v in self.program.views.values():
             self.view(v)
 
@@ -173,6 +177,15 @@ class _Checks:
         known = self.program.relations.rows.get(s.name)
         if known is not None and known != s.type:
             raise ValueError(f"`{s.name}` gives other rows than its relation has")
+
+    def loop(self, loop: p.Loop) -> None:
+        """A loop has what it names, and all that is answered in it has a round."""
+        _among(loop.strata, self.program.strata.keys(), loop.name, "answers")
+        _among(loop.collections, set(loop.strata), loop.name, "collects")
+        _among(loop.maps, self.maps.keys(), loop.name, "moves")
+        for name in loop.strata:
+            if self.program.strata[name].type.fields[-1] != (ROUND, BIGINT):
+                raise ValueError(f"`{name}` has no rounds, and is answered in `{loop.name}`")
 
     def ranked(self, s: p.Stratum, r: p.Ranked) -> None:
         key = self.keys[r.map.name]

@@ -263,6 +263,8 @@ class Stratum:
     told: tuple[Told, ...] = ()
     checks: tuple[str, ...] = ()
     """The maps that count what fails among the rows that it is answered from."""
+    rounds: bool = False
+    """Whether its maps hold changes by round, the last column of the group's key: an answer is that of their sum up to a round."""
 
     @property
     def only_spark(self) -> bool:
@@ -292,6 +294,24 @@ class Stratum:
         types = dict(self.ranked.map.key)
         rows = [(n, types[c]) for c, n in self.ranked.row]
         return [*group, *bags, *rows, *((n, w.returns) for n, w in self.ranked.windows)]
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A loop: its collections and the answers inside of it, all with a column that says at which round a row comes or goes.
+
+    `collections` are the strata whose relations the next round reads, `strata` all that are answered in a round, lowest
+    first, and `maps` those that read what moves in it. `level` is that of the highest relation it reads from outside.
+    """
+
+    name: str
+    text: str
+    collections: tuple[str, ...]
+    strata: tuple[str, ...]
+    maps: tuple[str, ...]
+    level: int
+    times: int | None = None
+    limit: int = 10_000
 
 
 @dataclass(frozen=True)
@@ -402,6 +422,7 @@ class Program:
     """Maps that count rows which are errors: an increment after which one is not zero fails."""
     relations: Relations = field(default_factory=Relations)
     kept: dict[str, Kept] = field(default_factory=dict)
+    loops: dict[str, Loop] = field(default_factory=dict)
 
     def copy(self) -> Program:
         """The same to add to; what it is made of is shared."""
@@ -413,6 +434,7 @@ class Program:
             dict(self.checks),
             Relations(dict(r.rows), dict(r.levels), set(r.static)),
             dict(self.kept),
+            dict(self.loops),
         )
 
     def statements(self, m: Map, changed: Collection[str]) -> tuple[Statement, ...]:

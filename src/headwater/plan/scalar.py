@@ -223,7 +223,7 @@ def _of_time(types: Types, _: KeyType) -> Types:
 _SPACES = "".join(c for c in map(chr, range(0x3001)) if c.isspace())
 """What str.strip takes away."""
 
-_PRESENT = "coalesce({}, raise_error('min() or max() of an empty collection'))"
+_PRESENT = "coalesce({}, raise_error('min(), max() or mode() of an empty collection'))"
 
 _CALLED: tuple[tuple[Operands, str], ...] = (
     (_own, "abs"),

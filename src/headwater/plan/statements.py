@@ -70,6 +70,8 @@ class Materializer:
         self.frozen = False
         self.work = Work()
         self.rules = RULES
+        self.moving: Collection[str] = frozenset()
+        """What moves in the loop whose maps are planned now: all of it is empty before the loop runs."""
         self._summands: dict[str, list[tuple[int, Monomial]]] = {}
         """What each map that was made here holds, as a sum of monomials."""
 
@@ -153,6 +155,8 @@ class Materializer:
         out = []
         for sign, m in self._summands[target.name]:
             names = [s.name if isinstance(s, Rel) else "" for _, s in m.atoms]
+            if any(n in self.moving for n in names):
+                continue
             place = next((i for i, n in enumerate(names) if n not in self.relations.static), 0)
             whole = Changed(m, frozenset({m.atoms[place][0]}))
             out.append(self._statement(target, sign, whole, target.strategy))

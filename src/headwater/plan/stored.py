@@ -32,9 +32,9 @@ from headwater.plan import names
 from headwater.plan import program as p
 from headwater.plan.scalar import Scalar, from_json, to_json
 
-MAP, STRATUM, VIEW, RELATION = "map:", "stratum:", "program:", "relation:"
+MAP, STRATUM, VIEW, RELATION, LOOP = "map:", "stratum:", "program:", "relation:", "loop:"
 """How the facts of a program are called."""
-KINDS = (MAP, STRATUM, VIEW, RELATION)
+KINDS = (MAP, STRATUM, VIEW, RELATION, LOOP)
 
 T = TypeVar("T")
 Facts = dict[str, Any]
@@ -76,6 +76,9 @@ def facts_of(
     for name, s in program.strata.items():
         if was.strata.get(name) is not s:
             out[STRATUM + name] = {"place": places[STRATUM + name], "stratum": writer.record(s)}
+    for name, loop in program.loops.items():
+        if was.loops.get(name) is not loop:
+            out[LOOP + name] = {"loop": writer.record(loop)}
     places = _places([VIEW + n for n in program.views], there)
     for name, v in program.views.items():
         if was.views.get(name) is not v:
@@ -100,6 +103,7 @@ def names_of(program: p.Program) -> set[str]:
         *(RELATION + n for n in program.relations.rows),
         *(MAP + n for n in program.maps),
         *(STRATUM + n for n in program.strata),
+        *(LOOP + n for n in program.loops),
         *(VIEW + n for n in program.views),
     }
 
@@ -140,6 +144,8 @@ def read(facts: Mapping[str, Any], look: Look) -> p.Program:
         out.kept[name] = reader.kept(value)
     for name, value in sorted(found[STRATUM], key=lambda f: _is(int, f[1]["place"])):
         out.strata[name] = reader.record(p.Stratum, value["stratum"])
+    for name, value in found[LOOP]:
+        out.loops[name] = reader.record(p.Loop, value["loop"])
     for name, value in sorted(found[VIEW], key=lambda f: _is(int, f[1]["place"])):
         out.views[name] = reader.record(p.View, value["view"])
     names.check(out)

@@ -47,7 +47,7 @@ def singles(program: Program) -> set[str]:
     return {
         s.name
         for s in program.strata.values()
-        if not s.group.key and s.ranked is None and s.weight is None
+        if not s.group.key and s.ranked is None and s.weight is None and not s.rounds
     }
 
 

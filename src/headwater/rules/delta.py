@@ -10,7 +10,7 @@ go by class of node, one function for each class, and 0 is symbolic: nothing is 
     multilinear     · * for                                              the product rule
     functional      f @ a with a ring value for a                        δf @ a @ Δa + Δf @ (a + Δa)
     touched keys    each                                                 new minus old, where the map changed
-    by difference   ¬ [e] box-dependent keys, answers                    f(a + Δa) - f(a)
+    by difference   ¬ [e] box-dependent keys, answers, repeat            f(a + Δa) - f(a)
 """
 
 from __future__ import annotations

@@ -212,7 +212,7 @@ def sng_linear(term: Sng) -> Term | None:
             return Add(tuple(Sng(key, t) for t in terms))
         case Sng(key, Neg(r)):
             return Neg(Sng(key, r))
-        case Sng(key, For(x, a, b)):
+        case Sng(key, For(x, a, b)) if not isinstance(type_of(a).value, MapType):
             x, b = _apart(x, b, key)
             return For(x, a, Sng(key, b))
         case Sng(key, Times(factors)) if any(isinstance(f, Pred) for f in factors):

@@ -33,6 +33,7 @@ from headwater.calculus.terms import (
     Pointwise,
     Record,
     Rel,
+    Repeat,
     Sng,
     Sum,
     Term,
@@ -258,6 +259,9 @@ def _cost(term: Term, sizes: Mapping[str, Cost], known: Mapping[Var, Cost]) -> C
             return scaled(c.count, cost(body, sizes, {**known, var: bound}))
         case Let(var, bound, body):
             return cost(body, sizes, {**known, var: of(bound)})
+        case Repeat(var, start, step):  # of its first round; how many there are only the data say
+            begun = of(start)
+            return sup(begun, cost(step, sizes, {**known, var: begun}))
         case Label():
             return 1
         case Dict(_, _, body) | Fn(_, body):

@@ -2,8 +2,23 @@
 
 from __future__ import annotations
 
-from headwater.calculus.notation.text import atom, quoted, show
-from headwater.calculus.terms import Add, Dict, Each, Fn, For, Let, Neg, Record, Sng, Term, Times
+from headwater.calculus.notation.text import atom, ends, quoted, show
+from headwater.calculus.terms import (
+    Add,
+    Dict,
+    Each,
+    Field,
+    Fn,
+    For,
+    Let,
+    Neg,
+    Record,
+    Repeat,
+    Sng,
+    Term,
+    Times,
+)
+from headwater.calculus.types import field_name
 
 
 def layout(term: Term, width: int = 100, indent: int = 0) -> str:
@@ -31,6 +46,11 @@ def layout(term: Term, width: int = 100, indent: int = 0) -> str:
         case Let(var, bound, body):
             head = f"let {quoted(var.name)} := {inner(bound)} in"
             return f"{head}\n{' ' * indent}{layout(body, width, indent)}"
+        case Repeat(var, start, step):
+            head = f"repeat[{ends(term)}] {quoted(var.name)} :={pad}{inner(start)}"
+            return f"{head}\n{' ' * indent}then{pad}{inner(step)}"
+        case Field(Repeat() as loop, name):
+            return f"({layout(loop, width, indent + 1)}).{field_name(name)}"
         case Fn(var, body):
             return f"fn {quoted(var.name)}: {var.type} =>{pad}{inner(body)}"
         case Dict(index, params, body):

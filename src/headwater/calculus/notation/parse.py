@@ -38,12 +38,14 @@ from headwater.calculus.terms import (
     Pred,
     Record,
     Rel,
+    Repeat,
     Sng,
     Sum,
     Term,
     Times,
     Unbox,
     Var,
+    Within,
     Zero,
 )
 from headwater.calculus.windows import Window, read_window
@@ -164,6 +166,8 @@ class _Parser(Literals):
             return Each(*pair, source, self.under(pair, self.ring))
         if self.accept("let"):
             return self.let(self.ring)
+        if self.sees("repeat") and self.opens("["):
+            return self.repeat()
         if self.accept("fn"):
             var = Var(*self.named(self.type))
             self.take("=>")
@@ -196,6 +200,40 @@ class _Parser(Literals):
         var = Var(name, self.known(value, first))
         self.take("in")
         return Let(var, value, self.under((var,), body))
+
+    def repeat(self) -> Term:
+        """repeat[end] X := r then s: a loop, with X of the type of r in s."""
+        self.take("repeat")
+        times, within, limit = self.within("[", self.end_of_rounds, "]")
+        name = self.name("variable")
+        self.take(":=")
+        first, start = self.at, self.ring()
+        var = Var(name, self.known(start, first))
+        self.take("then")
+        return Repeat(var, start, self.under((var,), self.ring), times, within, limit)
+
+    def end_of_rounds(self) -> tuple[int | None, Within | None, int]:
+        """times 10, within 0.01 of rank by node, limit 100: one of them at least, in this order."""
+        if not self.sees("times", "within", "limit"):
+            raise self.unexpected("`times`, `within` or `limit`")
+        times = self.integer() if self.accept("times") else None
+        within = self.nearness() if self.accept("within") else None
+        if times is None or self.sees("limit"):
+            self.take("limit")
+            return times, within, self.integer()
+        return times, within, Repeat.limit
+
+    def nearness(self) -> Within:
+        """0.01 of rank by node, part."""
+        if self.token.kind != "number" or self.token.text[-1] in "rd":
+            raise self.unexpected("how far a value may move")
+        epsilon = float(self.next().text)
+        self.take("of")
+        column = self.name("column")
+        by = list[str]()
+        if self.accept("by"):
+            by = [self.name("column"), *self.repeated(",", lambda: self.name("column"))]
+        return Within(epsilon, column, tuple(by))
 
     def combination(self) -> Term:
         """r + s + ..., r · s · ..., r * s, r ∪ s, f @ a, or a single operand."""

@@ -3,7 +3,7 @@
 One notation serves printing, golden files, error messages and `explain`. Keys and ring values have
 grammars of their own, like the two modes of the types; where a term may be either, a keyword or the
 type of what is applied decides. Composite operands are in parentheses, so there is no precedence to
-remember; `for`, `let`, `each`, `fn` and `dict` reach as far to the right as they can.
+remember; `for`, `let`, `each`, `repeat`, `fn` and `dict` reach as far to the right as they can.
 
     key   ::= 3 | 'a' | null | 3:int | x | key.a | {a: key, ...} | f(key, ...) | f(key, ...):type
             | key + key | box(ring) | min(ring) | percentile[0.5; asc](ring) | ℓ1(key, ...)
@@ -13,8 +13,11 @@ remember; `for`, `let`, `each`, `fn` and `dict` reach as far to the right as the
             | [key] | ¬ring | sum(ring) | unbox(key) | δ(ring) | first[...](ring)
             | for x in ring collect ring | each k ↦ v in ring collect ring
             | let X := ring in ring | let key x := key in ring
+            | repeat[end] X := ring then ring
             | fn x: type => ring | dict ℓ1(x: type, ...) ↦ ring
+    end   ::= times 10 | limit 100 | within 0.01 of rank by node limit 100
 
+`repeat` is a word of its own only before a bracket, since functions and inputs have that name, too.
 A sum or a product of one operand has the sign before it. Names that would read as something else
 are in backticks; a constant whose form does not say its type has the type after it: '2024-02-29':date.
 """
@@ -221,7 +224,7 @@ def show(term: Term) -> str:
             names = f"{bound(key)} ↦ {bound(value)}"
             return f"each {names} in {atom(source)} collect {show(body)}"
         case Repeat(var, start, step):
-            return f"repeat[{_ends(term)}] {bound(var)} := {show(start)} then {show(step)}"
+            return f"repeat[{ends(term)}] {bound(var)} := {show(start)} then {show(step)}"
         case Answer(name, params, inner):
             return f"{name}{_params(name, params)}({show(inner)})"
         case _:
@@ -303,17 +306,15 @@ def _params(name: str, params: tuple[Any, ...]) -> str:
     return f"[{'; '.join(shown)}]"
 
 
-def _ends(term: Repeat) -> str:
+def ends(term: Repeat) -> str:
     """When the rounds of a loop end: `times 10`, `within 0.01 of rank by node limit 100`, or `limit 100`."""
-    if term.times is not None:
-        return f"times {term.times}"
-    end = term.within
-    near = (
-        ""
-        if end is None
-        else f"within {end.epsilon!r} of {quoted(end.column)} by {', '.join(map(quoted, end.by))} "
-    )
-    return f"{near}limit {term.limit}"
+    words = [] if term.times is None else [f"times {term.times}"]
+    if (end := term.within) is not None:
+        words.append(f"within {float(end.epsilon)!r} of {field_name(end.column)}")
+        words += [f"by {', '.join(map(field_name, end.by))}"] if end.by else []
+    if term.times is None or term.limit != Repeat.limit:
+        words.append(f"limit {term.limit}")
+    return " ".join(words)
 
 
 def _sense(descending: bool) -> str:

@@ -8,7 +8,7 @@ answer is computed from, before and after, and `rows` computes it: the change of
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,7 @@ from headwater.calculus.dyadic import POWERS, Dyadic
 from headwater.calculus.dyadic import shown as shown_of
 from headwater.calculus.types import DYADIC, DyadicType, RealType
 from headwater.calculus.windows import Total
+from headwater.engine.here import by_round
 from headwater.engine.here.from_bags import Span, around, changed_part, from_bag, ranked
 from headwater.engine.here.statements import Scalars, changes_of, hashed
 from headwater.engine.rings import encode, exactly, ring_columns, shown, spec_of
@@ -129,6 +130,8 @@ def different(group: Map, keys: list[pa.Table]) -> pa.Table:
 
 def components(working: Working, stratum: Stratum, keys: pa.Table) -> pa.Table:
     """What the answers of touched groups are computed from: before with weight -1, after with weight 1."""
+    if stratum.rounds:
+        return at_rounds(working, stratum, keys).components
     if stratum.ranked is not None and stratum.ranked.reads_part:
         keys, span = changed_part(working.new(stratum.ranked.map.name), keys)
         sides = [
@@ -146,6 +149,30 @@ def components(working: Working, stratum: Stratum, keys: pa.Table) -> pa.Table:
         if stratum.always and before.num_rows == 0 and keys.num_rows:
             before = nothing(stratum)
     return signed(stratum, [(before, -1), (after, 1)])
+
+
+class AtRounds(NamedTuple):
+    """What groups of a loop are answered from at their rounds, and the later rounds at which those have entries that moved."""
+
+    components: pa.Table
+    later: pa.Table
+
+
+def at_rounds(working: Working, stratum: Stratum, keys: pa.Table, before: bool = True) -> AtRounds:
+    """The change of what groups are answered from, from the round before theirs to theirs, before and after.
+
+    Without `before` it is what they are answered from now, round by round.
+    """
+    found = by_round.summed(working, stratum, keys, before)
+    table = current(found.maps, found.stratum, found.keys)
+    if stratum.always:
+        at = by_round.round_of(stratum)
+        missing = by_round.absent(found.keys, table, at, stratum.name in working.fresh)
+        empty = nothing(stratum).take(pa.array(np.zeros(len(missing), np.int64)))
+        empty = empty.append_column(at, pa.array(missing))
+        table = pa.concat_tables([table, empty.select(table.column_names).cast(table.schema)])
+    told, weights = by_round.weighed(stratum, table)
+    return AtRounds(signed(stratum, [(told, weights)]), found.later)
 
 
 def read_for(working: Working, stratum: Stratum, keys: pa.Table) -> Ints:

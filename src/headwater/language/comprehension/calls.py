@@ -1,7 +1,8 @@
 """Calls in comprehensions: aggregates, casts, constants, methods of strings, registered functions.
 
 A function is told by what its name stands for where the query is defined, not by the name: a `sum`
-that hides Python's is not Python's. `any` and `all` are conditions, read in `expressions.py`.
+that hides Python's is not Python's. `any` and `all` are conditions, read in `expressions.py`; what is
+least, greatest or most frequent is in `extremes.py`, and loops are in `loops.py`.
 """
 
 from __future__ import annotations
@@ -21,23 +22,31 @@ from headwater.calculus.types import (
     DYADIC,
     FLOAT,
     STRING,
-    VOID,
     Base,
     Type,
     is_numeric,
 )
 from headwater.errors import NotIncremental, TypeMismatch
 from headwater.language.build import exactly
+from headwater.language.comprehension.extremes import read_max, read_min, read_mode
+from headwater.language.comprehension.loops import read_repeat, read_within
+from headwater.language.comprehension.on_lists import mode, repeat, within
 from headwater.language.comprehension.operators import (
     EMPTY,
     as_bag,
-    common,
     constant,
     kind,
     numeric,
     product,
 )
-from headwater.language.comprehension.reading import MISSING, Expressions, Scope
+from headwater.language.comprehension.reading import (
+    MISSING,
+    Expressions,
+    Scope,
+    arguments,
+    integer,
+    scalar,
+)
 from headwater.language.functions import Function
 
 METHODS = {"upper": 0, "lower": 0, "strip": 0, "startswith": 1, "endswith": 1, "replace": 2}
@@ -69,46 +78,23 @@ def read_call(r: Expressions, e: ast.Call, scope: Scope) -> Term:
     if callee is MISSING and isinstance(e.func, ast.Attribute):
         return _method(r, e, e.func, scope)
     shown = ast.unparse(e.func)
+    if _is_chance(callee):
+        what = f"`{shown}` gives another value each time that it is called"
+        hint = (
+            "a row that is taken back must be the row that was given; put the value into a column"
+        )
+        raise NotIncremental("NON_DETERMINISTIC", what, hint=hint)
     hint = ADVICE.get(shown, REGISTER)
     if hasattr(callee, "inputs"):
         hint = "make that query a view, and take its result as an input"
     raise NotIncremental("UNKNOWN_FUNCTION", f"`{shown}` is not a function of queries", hint=hint)
 
 
-def arguments(
-    e: ast.Call, least: int, most: int | None, named: tuple[str, ...] = ()
-) -> list[ast.expr]:
-    """The positional arguments of a call, as many as the language has."""
-    shown = ast.unparse(e.func)
-    strange = [k.arg or "**" for k in e.keywords if k.arg not in named]
-    if strange:
-        raise NotIncremental("UNSUPPORTED_SYNTAX", f"`{shown}` is not read with `{strange[0]}=`")
-    if len(e.args) < least or (most is not None and len(e.args) > most):
-        upto = f"{least} to {most}" if most else f"at least {least}"
-        wanted = str(least) if least == most else upto
-        what = f"`{shown}` is read with {wanted} arguments, and here are {len(e.args)}"
-        raise NotIncremental("UNSUPPORTED_SYNTAX", what)
-    return e.args
-
-
-def integer(e: ast.expr) -> int | None:
-    """An integer constant, signed or not."""
-    match e:
-        case ast.Constant(value) if type(value) is int:
-            return value
-        case ast.UnaryOp(ast.USub(), operand):
-            inner = integer(operand)
-            return None if inner is None else -inner
-        case _:
-            return None
-
-
-def _scalar(r: Expressions, e: ast.expr, scope: Scope) -> Term:
-    term = r.key(e, scope)
-    if not isinstance(t := type_of(term), Base):
-        with r.source.at(e):
-            raise TypeMismatch(f"a scalar is wanted here, and this is {kind(t)}")
-    return term
+def _is_chance(callee: Any) -> bool:
+    """Whether a function asks for chance or the time."""
+    owner = getattr(callee, "__self__", None)
+    modules = {getattr(callee, "__module__", None), type(owner).__module__}
+    return bool(modules & {"random", "secrets", "time", "uuid"})
 
 
 # --- functions and methods -----------------------------------------------------------------------
@@ -118,7 +104,7 @@ def _function(r: Expressions, callee: Function, e: ast.Call, scope: Scope) -> Te
     given = arguments(e, 0, None)
     if not callee.accepts(len(given)):
         raise TypeMismatch(f"`{callee.__name__}` does not take {len(given)} arguments")
-    return Call(callee.__name__, tuple(_scalar(r, a, scope) for a in given), callee.returns)
+    return Call(callee.__name__, tuple(scalar(r, a, scope) for a in given), callee.returns)
 
 
 def _method(r: Expressions, e: ast.Call, func: ast.Attribute, scope: Scope) -> Term:
@@ -133,7 +119,7 @@ def _method(r: Expressions, e: ast.Call, func: ast.Attribute, scope: Scope) -> T
         what = "`replace` takes a string constant that is not empty"
         raise NotIncremental("UNSUPPORTED_SYNTAX", what, hint=REGISTER)
     name = "py_strip" if func.attr == "strip" else func.attr
-    return Call(name, (owner, *(_scalar(r, a, scope) for a in given)))
+    return Call(name, (owner, *(scalar(r, a, scope) for a in given)))
 
 
 # --- aggregates ----------------------------------------------------------------------------------
@@ -156,45 +142,13 @@ def _sum(r: Expressions, e: ast.Call, scope: Scope) -> Term:
 
     added = r.collect(over, scope, number)
     total = Answer("_sum", (), added) if type_of(added) == DYADIC else Box(added)
-    return numeric("+", "+", total, _scalar(r, start[0], scope)) if start else total
+    return numeric("+", "+", total, scalar(r, start[0], scope)) if start else total
 
 
 def _len(r: Expressions, e: ast.Call, scope: Scope) -> Term:
     (over,) = arguments(e, 1, 1)
     term = r.term(over, scope)
     return Call("length", (term,)) if type_of(term) == STRING else Box(Sum(as_bag(term)))
-
-
-def _min(r: Expressions, e: ast.Call, scope: Scope) -> Term:
-    return _extreme(r, e, scope, "min", "least")
-
-
-def _max(r: Expressions, e: ast.Call, scope: Scope) -> Term:
-    return _extreme(r, e, scope, "max", "greatest")
-
-
-def _extreme(r: Expressions, e: ast.Call, scope: Scope, answer: str, function: str) -> Term:
-    """Of one collection, an error if it is empty and has no default; or of several scalars."""
-    default = [k.value for k in e.keywords if k.arg == "default"]
-    over = arguments(e, 1, None, ("default",))
-    if len(over) == 1 and isinstance(over[0], (ast.Tuple, ast.List)) and len(over[0].elts) > 1:
-        over, default = over[0].elts, []
-    if len(over) > 1:
-        if default:
-            raise TypeMismatch(f"`{answer}` takes a default with one collection only")
-        terms = tuple(_scalar(r, a, scope) for a in over)
-        common(*map(type_of, terms))
-        return Call(function, terms)
-    rows = r.bag(over[0], scope)
-    if not isinstance(t := type_of(rows).key, Base):
-        hint = f"find the {answer} first, then the rows that have it"
-        raise TypeMismatch(f"`{answer}` takes scalars, not {kind(t)}", hint=hint)
-    found = Answer(answer, (), rows)
-    if not default:
-        return Call("py_present", (found,))
-    other = _scalar(r, default[0], scope)
-    common(t, type_of(other))
-    return found if type_of(other) == VOID else Call("coalesce", (found, other))
 
 
 # --- conversions ---------------------------------------------------------------------------------
@@ -226,7 +180,7 @@ def _float(r: Expressions, e: ast.Call, scope: Scope) -> Term:
 
 def _number(r: Expressions, e: ast.Call, scope: Scope, t: Base, of: str, *more: Type) -> Term:
     (given,) = arguments(e, 1, 1)
-    term = _scalar(r, given, scope)
+    term = scalar(r, given, scope)
     if not is_numeric(type_of(term)) and type_of(term) not in more:
         raise TypeMismatch(f"`{ast.unparse(e.func)}` converts {of}, not {kind(type_of(term))}")
     return term if type_of(term) == t else Call("cast", (term,), t)
@@ -256,8 +210,11 @@ def _literal(e: ast.Call, make: Callable[..., Any]) -> Term:
 CALLS: tuple[tuple[object, Callable[[Expressions, ast.Call, Scope], Term]], ...] = (
     (sum, _sum),
     (len, _len),
-    (min, _min),
-    (max, _max),
+    (min, read_min),
+    (max, read_max),
+    (mode, read_mode),
+    (repeat, read_repeat),
+    (within, read_within),
     (set, _set),
     (list, _list),
     (abs, _abs),

@@ -26,13 +26,14 @@ from headwater.calculus.types import (
     TIMESTAMP,
     TIMESTAMP_NTZ,
     KeyType,
+    ProductType,
     RecordType,
     has_box,
     is_numeric,
 )
 from headwater.errors import NotIncremental, TypeMismatch, UnknownName
 from headwater.language.build import distinct
-from headwater.language.comprehension.calls import arguments, integer, read_call
+from headwater.language.comprehension.calls import read_call
 from headwater.language.comprehension.operators import (
     EMPTY,
     NONE_OF_THEM,
@@ -53,7 +54,14 @@ from headwater.language.comprehension.operators import (
     product,
     together,
 )
-from headwater.language.comprehension.reading import MISSING, Emit, Scope, Source
+from headwater.language.comprehension.reading import (
+    MISSING,
+    Emit,
+    Scope,
+    Source,
+    arguments,
+    integer,
+)
 
 ORDERINGS = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
 ARITHMETIC = {
@@ -72,6 +80,7 @@ class Reader:
 
     def __init__(self, source: Source, outside: Mapping[str, Any]):
         self.source, self.names = source, outside
+        self.loops: dict[Term, ast.Call] = {}
 
     # --- keys and collections --------------------------------------------------------------------
 
@@ -326,6 +335,14 @@ class Reader:
             case ast.IfExp(test, body, orelse):
                 condition = self.condition(test, scope)
                 return chosen(condition, self.term(body, scope), self.term(orelse, scope))
+            case ast.BinOp(base, ast.Pow(), ast.Constant(2)):
+                squared = self.key(base, scope)
+                return numeric("*", "** 2", squared, squared)
+            case ast.BinOp(_, ast.Pow()):
+                hint = "write x * x * x; x ** 2 is read"
+                raise NotIncremental(
+                    "UNSUPPORTED_SYNTAX", "of powers the square is read", hint=hint
+                )
             case ast.BinOp(left, op, right) if type(op) in ARITHMETIC:
                 return self._arithmetic(left, op, right, scope)
             case ast.Call():
@@ -386,6 +403,8 @@ class Reader:
 
     def _item(self, term: Term, index: ast.expr) -> Term:
         t, at = type_of(term), integer(index)
+        if isinstance(t, ProductType) and at is not None and -len(t.fields) <= at < len(t.fields):
+            return component(term, t.fields[at][0])
         if at is None or not is_tuple(t):
             what = f"{kind(t)} is not read by position"
             hint = 'write t[0] of a tuple, row["name"] of a record'
@@ -399,7 +418,7 @@ class Reader:
     def outside(self, e: ast.expr, scope: Scope) -> Any:
         """The Python object that a name or `module.name` stands for outside the query."""
         match e:
-            case ast.Name(id=name) if name not in scope.names:
+            case ast.Name(id=name) if name not in scope.names and name not in scope.functions:
                 return self.names.get(name, MISSING)
             case ast.Attribute(value, name):
                 module = self.outside(value, scope)
@@ -410,6 +429,11 @@ class Reader:
     def _constant(self, e: ast.expr, scope: Scope) -> Term:
         """A constant of the module or an enclosing function, as it is when the query is read."""
         found = self.outside(e, scope)
+        if isinstance(e, ast.Name) and e.id in scope.functions:
+            what = (
+                f"`{e.id}` is a function; here it is the step of a loop, or a key, and nothing else"
+            )
+            raise NotIncremental("UNSUPPORTED_SYNTAX", what, hint="write hw.repeat(start, step)")
         if found is MISSING:
             hint = f"in sight: {', '.join(sorted(scope.names))}"
             raise UnknownName(f"unknown name `{ast.unparse(e)}`", hint=hint)

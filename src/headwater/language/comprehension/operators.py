@@ -8,6 +8,7 @@ What cannot be Python's to the last bit, and is Spark's instead:
 - `<` and arithmetic with None are errors in Python; here they give NULL, and NULL is not true;
 - NaN equals itself; a missing record equals one whose fields are all missing;
 - a missing collection is an empty one; min and max take a lone None for an empty collection;
+- `x ** 2` of a float is x * x, rounded once, and Python's may be the double beside it;
 - decimals have at most 38 digits, and a quotient or long product the scale that Spark gives it.
 """
 
@@ -50,6 +51,7 @@ from headwater.calculus.types import (
     Boxed,
     KeyType,
     MapType,
+    ProductType,
     RecordType,
     Type,
     bag,
@@ -83,6 +85,8 @@ def kind(t: Type) -> str:
             return "a tuple" if is_tuple(t) else "a record"
         case Boxed() | MapType():
             return "a collection"
+        case ProductType():
+            return "a tuple of collections"
         case _:
             return str(t)
 
@@ -120,6 +124,9 @@ def as_key(term: Term) -> Term:
     """A term as a key: a collection is boxed."""
     if is_key(type_of(term)):
         return term
+    if isinstance(type_of(term), ProductType):
+        hint = "name the collections: a, b = hw.repeat((a0, b0), ...)"
+        raise TypeMismatch("a tuple of collections is not one value", hint=hint)
     return term.key if isinstance(term, Unbox) else Box(term)
 
 

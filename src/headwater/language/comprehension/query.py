@@ -7,9 +7,10 @@ inputs R that are lists of rows, where lists, sets and generators are bags to an
 
     interpret(q.read(schemas), R) = q(R)
 
-Statements are read here, expressions in `expressions.py`, calls in `calls.py`; what operators mean
-is in `operators.py`, with the few places where a value is Spark's and not Python's. What is outside
-the language is refused, with the place and something to write instead, and never approximated.
+Statements are read in `statements.py`, expressions in `expressions.py`, calls in `calls.py`, loops in
+`loops.py`; what operators mean is in `operators.py`, with the few places where a value is Spark's and
+not Python's. What is outside the language is refused, with the place and something to write instead,
+and never approximated.
 """
 
 from __future__ import annotations
@@ -19,19 +20,18 @@ import builtins
 import functools
 import inspect
 from collections import ChainMap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from headwater.calculus.check import check, type_of
 from headwater.calculus.deep import with_room
-from headwater.calculus.terms import Let, Rel, Term, Var, subterms
-from headwater.calculus.types import MapType
+from headwater.calculus.terms import Rel, Term, subterms
+from headwater.calculus.types import MapType, ProductType
 from headwater.errors import NotIncremental, TypeMismatch, UnknownName
 from headwater.language.comprehension.expressions import Reader
 from headwater.language.comprehension.operators import EMPTY, as_bag, is_collection, kind
 from headwater.language.comprehension.reading import Scope, Source
-
-ASSIGN = "bind names once, `name = expression`, and return one expression of them"
+from headwater.language.comprehension.statements import let_around, read_body
 
 
 class Query:
@@ -73,7 +73,9 @@ class Query:
                         hint=f"declared: {', '.join(sorted(schemas)) or 'nothing'}",
                     )
         scope = Scope({n: Rel(n, schemas[n]) for n in self.inputs}, frozenset(self.inputs))
-        term = _body(definition, Reader(source, _outside(self.__wrapped__)), scope)
+        reader = Reader(source, _outside(self.__wrapped__))
+        lets, out = read_body(definition, reader, scope, lambda e, s: _returned(e, reader, s))
+        term = let_around(lets, out)
         _untyped(term, definition, source)
         check(term, schemas)
         return term
@@ -133,37 +135,6 @@ def _outside(f: Callable[..., Any]) -> Mapping[str, Any]:
     return ChainMap(cells, f.__globals__, vars(builtins))
 
 
-def _body(definition: ast.FunctionDef, reader: Reader, scope: Scope) -> Term:
-    """The statements as nested lets around the returned collection."""
-    lets: list[tuple[Var, Term]] = []
-    statements = _statements(definition)
-    for statement in statements:
-        with reader.source.at(statement):
-            match statement:
-                case (
-                    ast.Assign(targets=[ast.Name(id=name)], value=value)
-                    | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
-                ):
-                    bound = reader.term(value, scope)
-                    var = scope.variable(name, type_of(bound))
-                    lets.append((var, bound))
-                    scope = scope.bind(var, {name: var})
-                case ast.Return(value=ast.expr() as value):
-                    if (after := next(statements, None)) is not None:
-                        with reader.source.at(after):
-                            raise NotIncremental(
-                                "MUTATION", "nothing follows the return", hint=ASSIGN
-                            )
-                    out = _returned(value, reader, scope)
-                    for var, bound in reversed(lets):
-                        out = Let(var, bound, out)
-                    return out
-                case _:
-                    raise _refused(statement)
-    with reader.source.at(definition):
-        raise NotIncremental("UNSUPPORTED_SYNTAX", "a query returns a collection", hint=ASSIGN)
-
-
 def _untyped(term: Term, definition: ast.FunctionDef, source: Source) -> None:
     """An empty list must have met a list that gave it a type."""
     if EMPTY in subterms(term):
@@ -175,17 +146,18 @@ def _untyped(term: Term, definition: ast.FunctionDef, source: Source) -> None:
             )
 
 
-def _statements(definition: ast.FunctionDef) -> Iterator[ast.stmt]:
-    """The body without its docstring."""
-    body = definition.body
-    return iter(body if ast.get_docstring(definition) is None else body[1:])
-
-
 def _returned(value: ast.expr, reader: Reader, scope: Scope) -> Term:
     if isinstance(value, ast.GeneratorExp):
         return reader.bag(value, scope)
     term = reader.term(value, scope)
     t = type_of(term)
+    if isinstance(t, ProductType):
+        with reader.source.at(value):
+            raise NotIncremental(
+                "NOT_A_COLLECTION",
+                "a query returns a collection, and this is a tuple of them",
+                hint="name them, and return one: a, b = hw.repeat((a0, b0), ...)",
+            )
     if not is_collection(t):
         with reader.source.at(value):
             raise NotIncremental(
@@ -198,19 +170,3 @@ def _returned(value: ast.expr, reader: Reader, scope: Scope) -> Term:
 
 def _wrapped(value: ast.expr, text: str) -> str:
     return f"[{text}]" if isinstance(value, (ast.Dict, ast.Tuple)) else f'[{{"total": {text}}}]'
-
-
-def _refused(statement: ast.stmt) -> NotIncremental:
-    match statement:
-        case ast.For() | ast.While() | ast.AsyncFor():
-            return NotIncremental(
-                "MUTATION", "loops are not read", hint="write [... for x in xs if ...]"
-            )
-        case ast.If() | ast.Match():
-            return NotIncremental("MUTATION", "branches are not read", hint="write `a if c else b`")
-        case ast.Assign() | ast.AugAssign() | ast.AnnAssign() | ast.Delete() | ast.Expr():
-            what = "a statement here binds one new name to a value, and changes nothing"
-            return NotIncremental("MUTATION", what, hint=ASSIGN)
-        case _:
-            what = f"the statement `{ast.unparse(statement).splitlines()[0]}` is not read"
-            return NotIncremental("UNSUPPORTED_SYNTAX", what, hint=ASSIGN)

@@ -7,6 +7,7 @@ stands, and every map that is looked up at a key is a comprehension with an equa
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
 from typing import Any
 
@@ -27,6 +28,7 @@ from headwater.calculus.terms import (
     Pred,
     Record,
     Rel,
+    Repeat,
     Sng,
     Term,
     Times,
@@ -88,6 +90,17 @@ def retyped(term: Term, by: Mapping[Rel, Term]) -> Term:
             t = type_of(source)
             k, v = Var(key.name, t.key), Var(value.name, t.value)
             return Each(k, v, source, retyped(_renamed(body, {key: k, value: v}), by))
+        case Repeat(var, start, step):
+            start = retyped(start, by)
+            x = Var(var.name, type_of(start))
+            step = retyped(_renamed(step, {var: x}), by)
+            if type_of(step) != x.type:
+                raise NotIncremental(
+                    "RECURSION_NESTED",
+                    f"`{term}` repeats rows with arrays",
+                    hint="repeat flat rows, and build arrays of what the loop gives",
+                )
+            return replace(term, var=x, start=start, step=step)
         case Add(terms):
             return Add(_alike([retyped(t, by) for t in terms]))
         case Call("case", (condition, *branches)):

@@ -42,6 +42,7 @@ from headwater.calculus.terms import (
     Pointwise,
     Record,
     Rel,
+    Repeat,
     Sng,
     Sum,
     Term,
@@ -53,6 +54,7 @@ from headwater.calculus.terms import (
     children,
     rebuild,
     substitute,
+    subterms,
     variables,
 )
 from headwater.calculus.types import (
@@ -283,6 +285,8 @@ class _Shredding:
                 inner_defined = {**defined, v: substitute(Apply(s, k), defined)}
                 b, bc = self.ring(body, scope, inner_defined)
                 return Each(k, v, s, b), bc
+            case Repeat():
+                return self._repeat(term, known, defined)
             case Pointwise(left, _):
                 _no_boxes(left, "a pointwise product compares")
                 return self._plain(term, known, defined)
@@ -338,6 +342,22 @@ class _Shredding:
         x = Var(var.name, flat_type(var.type))
         b, bc = go(body, {**known, var: (x, context)}, {**defined, x: substitute(flat, defined)})
         return Let(x, flat, b), bc
+
+    def _repeat(self, term: Repeat, known: Known, defined: Defined) -> tuple[Term, Context]:
+        """A loop over flat rows is one over flat terms; no label says what a row is at some round."""
+        if has_box(term.var.type):
+            raise NotShreddable(
+                f"`{term}` repeats rows with inner bags",
+                hint="repeat flat rows, and build inner bags of what the loop gives",
+            )
+        if any(isinstance(t, Box) and isinstance(type_of(t), Boxed) for t in subterms(term.step)):
+            raise NotShreddable(
+                f"`{term.step}` builds inner bags in every round",
+                hint="build inner bags before the loop, or of what it gives",
+            )
+        start, _ = self.ring(term.start, known, defined)
+        step, _ = self.ring(term.step, {**known, term.var: (term.var, None)}, defined)
+        return rebuild(term, (start, step)), None
 
     def _times(
         self, term: Term, factors: tuple[Term, ...], known: Known, defined: Defined

@@ -30,6 +30,7 @@ from headwater.calculus.terms import (
     Pred,
     Record,
     Rel,
+    Repeat,
     Sng,
     Sum,
     Term,
@@ -147,6 +148,8 @@ class Subqueries:
                 return self.cut(substitute(body, {var: bound}))
             case Let(var, bound, body) if isinstance(var.type, MapType) and not is_row(body, {var}):
                 return self.cut(substitute(body, {var: bound}))
+            case Repeat() | Field(Repeat()):
+                return self._loop(term)
             case Answer(_, _, bag) if isinstance(type_of(term), MapType):
                 return self.cut(self._as_group(term, bag))
             case Each(k, v, _, body) if not is_row(body, {k, v}):
@@ -169,6 +172,16 @@ class Subqueries:
                 return self._scalar(term)
             case _:
                 return rebuild(term, tuple(self.cut(c) for c in children(term)))
+
+    def _loop(self, term: Term) -> Term:
+        """A loop as what is left of its collections; one that depends on outer columns would be another for every row."""
+        if variables(term):
+            raise NotIncremental(
+                "CORRELATED",
+                "a loop reads columns of the rows that stand around it",
+                hint="keep these columns in the rows of the loop, and join with them after it",
+            )
+        return self.named(term)
 
     def _as_group(self, term: Answer, bag: Term) -> Term:
         """f(r) = let v := r in for x in f(v) collect {x}: an answer of rows, as that of the one group."""

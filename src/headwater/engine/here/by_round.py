@@ -1,0 +1,161 @@
+"""Answers inside of a loop: a group at a round is the sum of its entries up to that round.
+
+    ans(v) = Σ tⁱ·(ans(v@i) − ans(v@(i−1)))        v@i the sum of the entries of v up to round i
+
+The maps of such a stratum are searched without the round, so that one look-up brings all rounds of a group. Entries are
+added up to the round in question and the round before it, before the increment and now; these four values of a group are
+arranged in memory as four groups, and answered as all groups are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headwater.engine.here.statements import hashed
+from headwater.engine.rings import spec_of
+from headwater.engine.working import Overlay, Working
+from headwater.plan.program import Map, Stratum
+from headwater.state.arrangement import INDEX, Arrangement, total
+from headwater.state.keys import Ints
+from headwater.state.run import column, prepared
+
+SIDES = 4
+"""The values of a group at a round: before the increment up to the round, and up to the one before it; and now."""
+WEIGHTS = np.array([-1, 1, 1, -1])
+"""How often the answer of each value counts in the change of the answer at the round."""
+
+Maps = Callable[[str], Arrangement]
+
+
+class Summed(NamedTuple):
+    """The values of groups at rounds, as groups of a stratum: the round of each says which of the four it is, too."""
+
+    stratum: Stratum
+    maps: Maps
+    keys: pa.Table
+    later: pa.Table
+    """The groups whose value has moved, with the later rounds at which they have entries."""
+
+
+def round_of(stratum: Stratum) -> str:
+    """The column of the round in the group's key, and in those of its bags."""
+    return stratum.group.columns[-1]
+
+
+def summed(working: Working, stratum: Stratum, keys: pa.Table, before: bool = True) -> Summed:
+    """The values of groups at their rounds; without `before`, as though there had been nothing."""
+    at, names = round_of(stratum), stratum.group.columns
+    rounds = np.asarray(column(keys, at))
+    by_group = keys.drop_columns(["_h"]).add_column(0, "_h", hashed(keys, stratum.group.lookup))
+    sides = (0, 2) if before else (2,)
+    runs = Overlay(working.runs.below)
+    arranged: dict[str, Arrangement] = {}
+    moved = np.zeros(len(rounds), np.bool_)
+    ahead: list[pa.Table] = []
+    for m in dict.fromkeys((stratum.group, *stratum.bags)):
+        every: list[pa.Table] = []
+        # What there was counts for both sides, what is new only for that of now: each is looked up once.
+        for read, mine in ((working.before, sides), (working.new, (2,))):
+            found = read(m.name).lookup(by_group, linear=True)
+            if not found.num_rows:
+                continue
+            probe, entry = np.asarray(column(found, INDEX)), np.asarray(column(found, at))
+            now = rounds[probe]
+            for upto, place in ((now, 0), (now - 1, 1)):
+                held = np.flatnonzero(entry <= upto)
+                if len(held):
+                    some, codes = found.take(pa.array(held)), now[held] * SIDES + place
+                    every.extend(_at(some, at, codes + side) for side in mine)
+            rest = np.flatnonzero(entry > now)
+            if len(rest):
+                ahead.append(found.select([INDEX, *names]).take(pa.array(rest)))
+            if mine == (2,):
+                moved[probe[entry <= now]] = True
+        arranged[m.name] = _arranged(m, names, every, runs)
+    codes = [side + i for side in sides for i in (0, 1)]
+    coded = pa.concat_tables([_at(keys, at, rounds * SIDES + c) for c in codes])
+    coded = coded.drop_columns(["_h"]).add_column(0, "_h", hashed(coded, names))
+    by_all = {m.name: _by_all(m, names) for m in (stratum.group, *stratum.bags)}
+    later = _later(keys.select(names), ahead, moved if before else None)
+    return Summed(_with_maps(stratum, by_all), arranged.__getitem__, coded, later)
+
+
+def weighed(stratum: Stratum, table: pa.Table) -> tuple[pa.Table, pa.Array]:
+    """Components with their real round, and the weight that each value has in the change."""
+    at = round_of(stratum)
+    codes = np.asarray(column(table, at))
+    return _at(table, at, codes // SIDES), pa.array(WEIGHTS[codes % SIDES])
+
+
+def absent(keys: pa.Table, table: pa.Table, at: str, fresh: bool) -> Ints:
+    """The rounds of an answer without groups at which there are no rows: it is there all the same, from round 1 on.
+
+    Where the loop is new it was not there before.
+    """
+    codes = np.setdiff1d(np.asarray(column(keys, at)), np.asarray(column(table, at)))
+    rounds = codes // SIDES - codes % 2
+    there = rounds >= 1
+    if fresh:
+        there &= codes % SIDES >= 2
+    found: Ints = codes[there]
+    return found
+
+
+def all_groups(working: Working, stratum: Stratum) -> Iterator[pa.Table]:
+    """The groups with all rounds at which they have entries."""
+    for m in dict.fromkeys((stratum.group, *stratum.bags)):
+        for table in working.now(m.name).scan():
+            yield table.select(stratum.group.columns)
+
+
+def _at(table: pa.Table, at: str, rounds: Ints) -> pa.Table:
+    """The table with other rounds."""
+    place = table.schema.get_field_index(at)
+    return table.set_column(place, at, pa.array(rounds.astype(np.int64)))
+
+
+def _by_all(m: Map, names: list[str]) -> Map:
+    """The map as it is searched here: by group and round."""
+    return replace(m, lookup=tuple(names), kind="change")
+
+
+def _arranged(m: Map, names: list[str], tables: list[pa.Table], runs: Overlay) -> Arrangement:
+    """Entries added up, as something to look up; what is there no times leaves its rounding error behind."""
+    spec = spec_of(_by_all(m, names))
+    if not tables:
+        return Arrangement(spec, (), runs)
+    table = pa.concat_tables(
+        [t.drop_columns([c for c in (INDEX, "_h") if c in t.column_names]) for t in tables]
+    )
+    table = table.add_column(0, "_h", hashed(table, names))
+    entries = total(spec, prepared(spec, table))
+    entries = entries.filter(pc.not_equal(entries.column(spec.count), 0))
+    refs = [runs.keep(entries, (0, 0))] if entries.num_rows else []
+    return Arrangement(spec, refs, runs)
+
+
+def _later(keys: pa.Table, ahead: list[pa.Table], moved: Any) -> pa.Table:
+    """The later rounds of groups that have moved."""
+    tables = [keys.slice(0, 0)]
+    for t in ahead:
+        if moved is not None:
+            t = t.filter(pa.array(moved[np.asarray(column(t, INDEX))]))
+        tables.append(t.drop_columns([INDEX]).cast(keys.schema))
+    return pa.concat_tables(tables)
+
+
+def _with_maps(stratum: Stratum, maps: dict[str, Map]) -> Stratum:
+    """The stratum over maps that are searched by group and round, whose rows are told as those of any other."""
+    return replace(
+        stratum,
+        group=maps[stratum.group.name],
+        from_bags=tuple(replace(b, map=maps[b.map.name]) for b in stratum.from_bags),
+        ranked=stratum.ranked and replace(stratum.ranked, map=maps[stratum.ranked.map.name]),
+        always=False,
+    )

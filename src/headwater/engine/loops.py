@@ -1,0 +1,200 @@
+"""Loops in an increment: round by round, and only the rounds at which something moves.
+
+Changes from outside have met the maps of a loop as they meet all maps, every round of them at once, since a look-up
+brings the rounds along. What they touch is the *agenda*: groups and rows, each with a round. While there is one, the
+least round is taken:
+
+    answers inside, lowest first    groups that are touched at the round are answered at it, before and now
+    collections                     rows that came or went at the round; their statements give entries of later rounds
+
+A group that has moved is put on the agenda for the later rounds at which it has entries: what it was answered there is
+a difference to the round before. When the agenda is empty, all later rounds are what they were: a fixpoint.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headwater.engine.change import Change, schema_of
+from headwater.engine.here import by_round
+from headwater.engine.here.answers import at_rounds, consolidated, different, read_for, rows
+from headwater.engine.here.statements import Scalars
+from headwater.engine.working import Working
+from headwater.errors import NoFixpoint
+from headwater.plan.program import WEIGHT, Loop, Stratum
+from headwater.rules.rounds import ROUND
+from headwater.state.run import LEAST, MOST, column
+
+TURNS = 50
+"""After so many rounds that take each other back a loop is asked whether that will ever end."""
+
+if TYPE_CHECKING:
+    from headwater.engine.increment import Increment
+
+
+def run(increment: Increment, loop: Loop) -> None:
+    """Carries what touched a loop through its rounds; the changes of its collections are then those of the increment."""
+    made = _Rounds(increment, loop)
+    before, increment.working.reads_new = increment.working.reads_new, True
+    try:
+        made.run()
+    finally:
+        increment.working.reads_new = before
+
+
+class _Rounds:
+    """The rounds of one loop in one increment."""
+
+    def __init__(self, increment: Increment, loop: Loop):
+        self.increment, self.loop = increment, loop
+        self.strata = [increment.program.strata[n] for n in loop.strata]
+        self.maps = [increment.program.maps[n] for n in loop.maps]
+        self.agenda: dict[str, dict[int, list[pa.Table]]] = {s.name: {} for s in self.strata}
+        """Of each stratum the keys to be answered, by round."""
+        self.moved: dict[str, list[pa.Table]] = {}
+        self.last: list[dict[str, pa.Table]] = [{}, {}]
+        """What the collections changed by at the last two rounds."""
+        self.turns = 0
+        """Rounds, one after another, that took back what the one before them did."""
+
+    def run(self) -> None:
+        visited = []
+        self._collect()
+        while waiting := [r for by in self.agenda.values() for r in by]:
+            at = min(waiting)
+            visited.append((at, self._round(at)))
+        for name in self.loop.strata:
+            self.increment.changes.pop(name, None)
+        for name, tables in self.moved.items():
+            self.increment.changes[name] = Change.of(pa.concat_tables(tables))
+        if visited:
+            self.increment.rounds[self.loop.name] = visited
+
+    def _round(self, at: int) -> int:
+        """One round: how many rows of the collections moved."""
+        count = 0
+        self.last = [self.last[1], {}]
+        for s in self.strata:
+            touched = self.agenda[s.name].pop(at, None)
+            if touched is None:
+                continue
+            change = self._answered(s, touched)
+            if not change.num_rows:
+                continue
+            if s.name in self.loop.collections:
+                count += change.num_rows
+                self.last[1][s.name] = change
+                self.moved.setdefault(s.name, []).append(change)
+            self.increment.changes[s.name] = Change.of(change)
+            self.increment.round(self.maps, {s.name})
+            self._collect()
+        if count and self.loop.times is None:
+            self._check(at)
+        return count
+
+    def _answered(self, s: Stratum, touched: list[pa.Table]) -> pa.Table:
+        """The rows of a stratum that come and go at a round."""
+        increment, keys = self.increment, different(s.group, touched)
+        if not s.rounds:
+            return rows(s, increment.components(s, keys), increment.session.evaluate)
+        if read_for(increment.working, s, keys).sum() > increment.small:
+            found = increment.components(s, keys)
+            later = by_round.summed(increment.working, s, keys).later
+        else:
+            found, later = at_rounds(increment.working, s, keys)
+        self._plan(s, later)
+        return rows(s, found, increment.session.evaluate)
+
+    def _collect(self) -> None:
+        """Puts what was touched on the agenda."""
+        self.increment.settle()
+        for s in self.strata:
+            for keys in self.increment.touched.pop(s.name, ()):
+                self._plan(s, keys)
+
+    def _plan(self, s: Stratum, keys: pa.Table) -> None:
+        """Puts keys on the agenda, each for its round."""
+        if not keys.num_rows:
+            return
+        rounds = np.asarray(column(keys, by_round.round_of(s)))
+        agenda = self.agenda[s.name]
+        for at in np.unique(rounds):
+            mine = keys.filter(pa.array(rounds == at)).select(s.group.columns)
+            agenda.setdefault(int(at), []).append(mine)
+
+    def _check(self, at: int) -> None:
+        """A loop that has not ended after as many rounds as there may be is an error; so is one whose rounds alternate."""
+        self.turns = self.turns + 1 if _takes_back(*self.last) else 0
+        alternates = self.turns >= TURNS and self.turns % TURNS == 0 and self._alternates(at)
+        if at < self.loop.limit and not alternates:
+            return
+        change = next(iter(self.last[1].values()))
+        some = ", ".join(_shown(r) for r in change.slice(0, 3).to_pylist())
+        if alternates:
+            what = f"two rounds of a loop alternate: what comes at one goes at the next, at round {at:,}"
+            hint = "let the step keep what it has, as UNION does; or say with times= how many rounds there are"
+        else:
+            rows = sum(t.num_rows for t in self.last[1].values())
+            what = f"a loop has not ended after {self.loop.limit:,} rounds: {rows:,} rows came or went at the last one"
+            hint = "put a bound on what grows; or allow for more rounds, or say with times= how many there are"
+        raise NoFixpoint(
+            f"{what}, such as {some}", hint=f"{hint}\nthe database is as it was before"
+        )
+
+    def _alternates(self, at: int) -> bool:
+        """Whether the collections are at a round what they were two rounds before: X@n = X@(n−2), and so on for ever."""
+        return all(
+            _takes_back({n: self._rows_at(n, at - 1)}, {n: self._rows_at(n, at)})
+            for n in self.loop.collections
+        )
+
+    def _rows_at(self, name: str, at: int) -> pa.Table:
+        """What comes and goes at a round in a collection, found by reading all of it."""
+        s, increment = self.increment.program.strata[name], self.increment
+        if s.rounds:
+            table = all_rows(s, increment.working, increment.session.evaluate)
+        else:
+            found = increment.working.now(s.group.name).collected(
+                increment.working.now(s.group.name).refs, LEAST, MOST
+            )
+            table = found.select([*s.group.columns, "r0"]).rename_columns(
+                [*(n for n, _ in s.row), WEIGHT]
+            )
+        return table.filter(pc.equal(table.column(ROUND), at))
+
+
+def _takes_back(before: dict[str, pa.Table], after: dict[str, pa.Table]) -> bool:
+    """Whether one round does the opposite of another, of the same collections."""
+    if before.keys() != after.keys():
+        return False
+    return all(_net(before[n], after[n]) == 0 for n in after)
+
+
+def _net(one: pa.Table, other: pa.Table) -> int:
+    """How many rows are left of the changes of two rounds."""
+    if one.num_rows != other.num_rows:
+        return max(one.num_rows, other.num_rows)
+    both = pa.concat_tables([one.drop_columns([ROUND]), other.drop_columns([ROUND])])
+    left: int = consolidated(both).num_rows
+    return left
+
+
+def _shown(row: dict[str, Any]) -> str:
+    """A row that came or went, to be read."""
+    cells = ", ".join(f"{n}: {v}" for n, v in row.items() if n not in (WEIGHT, ROUND))
+    return f"{'+' if row[WEIGHT] > 0 else '-'} {{{cells}}}"
+
+
+def all_rows(s: Stratum, working: Working, scalars: Scalars) -> pa.Table:
+    """All rows of an answer inside of a loop, round by round."""
+    groups = list(by_round.all_groups(working, s))
+    if s.always:
+        groups.append(pa.table({by_round.round_of(s): pa.array([1], pa.int64())}))
+    if not groups:
+        return schema_of(s.type).empty_table()
+    keys = different(s.group, groups)
+    return rows(s, at_rounds(working, s, keys, before=False).components, scalars)

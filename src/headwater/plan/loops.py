@@ -1,0 +1,204 @@
+"""Loops: a `Repeat` as relations that have a round, which move each other.
+
+    repeat x := start then step        X̂ = start·(t⁰ − t¹) + step^(d X̂)        rules.rounds
+
+The step is planned like any query, with the collection as a relation X. What reads X moves in the loop: its monomials
+are lifted, so that its maps have the round as one more column. A collection is kept as it is, by row and round; one that
+starts from nothing and is an answer (GROUP BY, DISTINCT) is that answer. Outside, the loop is read as all rows of X̂ without
+their round: the rows that came at some round and are not gone at a later one. So nothing above a loop knows of it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headwater.calculus.check import type_of
+from headwater.calculus.notation.text import show
+from headwater.calculus.terms import (
+    Each,
+    Field,
+    For,
+    Num,
+    Record,
+    Rel,
+    Repeat,
+    Sng,
+    Term,
+    Times,
+    Var,
+    relations,
+    substitute,
+    variables,
+)
+from headwater.calculus.types import INT, MapType, ProductType, RecordType, bag, has_box
+from headwater.errors import NotIncremental
+from headwater.plan.equal_maps import digest
+from headwater.plan.passes import OF_QUERY, but, cut_answers
+from headwater.plan.program import Loop, Stratum
+from headwater.plan.subqueries.keyed import is_row
+from headwater.rules.monomial import Signed, monomial
+from headwater.rules.rewrite import rewrite
+from headwater.rules.rounds import lifted, started, with_round
+from headwater.rules.rows import tidy
+from headwater.rules.simplify import SIMPLIFY
+
+if TYPE_CHECKING:
+    from headwater.plan.compiler import Compiler
+
+ONE = Num(1, INT)
+
+
+class Looping:
+    """A loop whose step is being planned: its collections, and the answers inside of it that were found so far."""
+
+    def __init__(self, rows: dict[str, RecordType], last: int | None):
+        self.last = last
+        self.collections = {n: Rel(n, bag(with_round(row))) for n, row in rows.items()}
+        self.answers: dict[str, Rel] = {}
+        self.names = set(rows)
+        """Everything that moves: collections and answers."""
+
+    def moves(self, found: Signed) -> bool:
+        """Whether monomials read a collection, or an answer over one."""
+        names = {s.name for _, m in found for _, s in m.atoms if isinstance(s, Rel)}
+        return not names.isdisjoint(self.names)
+
+    def lifted(self, found: Signed) -> Signed:
+        """The monomials with their round as one more column."""
+        return [(sign, lifted(m, self.collections, self.answers, self.last)) for sign, m in found]
+
+    def add(self, made: Stratum) -> None:
+        """An answer inside of the loop, which others inside may read."""
+        self.answers[made.name] = Rel(made.name, bag(made.type))
+        self.names.add(made.name)
+
+
+def looped(compiler: Compiler, term: Term) -> Term:
+    """The rows of a loop at its end: for x in X̂ collect {x without its round}."""
+    loop, place = (term.term, term.name) if isinstance(term, Field) else (term, "")
+    assert isinstance(loop, Repeat)
+    stem = "first:" if compiler.strategy == "first-order" else ""
+    name = f"x{digest(stem + show(loop))}"
+    rows = _rows(loop)
+    if name not in compiler.program.loops:
+        compiler.program.loops[name] = _planned(compiler, name, loop, rows)
+    row = rows[place]
+    left = Rel(_collection(name, list(rows).index(place)), bag(with_round(row)))
+    x = Var(compiler.subqueries.fresh("x"), with_round(row))
+    shown = Record(tuple((n, Field(x, n)) for n, _ in row.fields))
+    return For(x, left, Sng(shown, ONE))
+
+
+def _planned(compiler: Compiler, name: str, term: Repeat, rows: dict[str, RecordType]) -> Loop:
+    """The loop with all that moves in it, added to the program."""
+    outer = compiler.looping
+    if outer is not None and not outer.collections.keys().isdisjoint(
+        r.name for r in relations(term)
+    ):
+        raise NotIncremental(
+            "LOOP_IN_LOOP",
+            "a loop stands in the step of another loop, whose rows it reads",
+            hint="write both as one loop of several collections",
+        )
+    if term.within is not None:
+        raise NotIncremental(
+            "RECURSION_SHAPE",
+            "a loop that ends when its values are near enough is not maintained yet",
+            hint="say times=, how many rounds there are",
+        )
+    names = {_collection(name, i): row for i, row in enumerate(rows.values())}
+    read = [Rel(n, bag(row)) for n, row in names.items()]
+    x: Term = read[0] if "" in rows else Record(tuple(zip(rows, read, strict=True)))
+    step, start = substitute(term.step, {term.var: x}), term.start
+    program, before = compiler.program, set(compiler.program.maps)
+    compiler.looping = None
+    starts = [compiler.monomials(_part(start, place), name) for place in rows]
+    compiler.looping = looping = Looping(names, term.times)
+    compiler.maps.moving = looping.names
+    for n, row in names.items():
+        compiler.relations.rows[n], compiler.relations.levels[n] = with_round(row), 0
+    try:
+        for (n, row), place, begun in zip(names.items(), rows, starts, strict=True):
+            _collect(compiler, n, row, _part(step, place), begun)
+    finally:
+        compiler.looping = outer
+        compiler.maps.moving = outer.names if outer is not None else frozenset()
+    new = [m for m in program.maps.values() if m.name not in before]
+    maps = [m for m in new if not looping.names.isdisjoint(m.reads)]
+    groups = [program.strata[n].group for n in names]
+    level = max([m.level for m in (*maps, *groups)], default=0)
+    for n in names:
+        compiler.relations.levels[n] = level + 1
+    moving = tuple(dict.fromkeys([*(m.name for m in maps), *(g.name for g in groups)]))
+    return Loop(
+        name,
+        show(term),
+        tuple(names),
+        tuple(looping.answers),
+        moving,
+        level,
+        term.times,
+        term.limit,
+    )
+
+
+def _collect(compiler: Compiler, name: str, row: RecordType, step: Term, begun: Signed) -> None:
+    """The stratum of a collection: the answer that its step is, or its rows by round as they are."""
+    ready = _fused(compiler.run(but(OF_QUERY, cut_answers), step, name))
+    if isinstance(ready, Each) and not begun and is_row(ready.body, {ready.key, ready.value}):
+        compiler.answer(name, ready)
+        if compiler.program.strata[name].rounds:
+            return
+        # Nothing in it moves: the step says the same in every round, and is a collection like others.
+        del compiler.program.strata[name]
+    k, v = Var("k", row), Var("v", INT)
+    last = compiler.looping.last if compiler.looping else None
+    at = [(sign * s, m) for sign, b in begun for s, m in started(b, last)]
+    compiler.answer(name, Each(k, v, ready, Times((v, Sng(k, ONE)))), at)
+
+
+def _fused(term: Term) -> Term:
+    """for x in (each k ↦ v in m collect c · {r}) collect s = each k ↦ v in m collect c · s[r/x]: an answer with other columns."""
+    match term:
+        case For(x, Each(k, v, source, body), shown) if not variables(shown) - {x}:
+            inner, outer = monomial(body), monomial(shown)
+            if inner.atoms or outer.atoms or not isinstance(inner.output, Sng):
+                return term
+            if inner.output.value != ONE:
+                return term
+            made = [*inner.factors, substitute(shown, {x: inner.output.key})]
+            return Each(k, v, source, tidy(Times(tuple(made)) if len(made) > 1 else made[0]))
+    return term
+
+
+def _rows(term: Repeat) -> dict[str, RecordType]:
+    """The rows of each collection, by name; one that has none is called "" ."""
+    t = type_of(term)
+    parts = dict(t.fields) if isinstance(t, ProductType) else {"": t}
+    rows = {}
+    for name, part in parts.items():
+        if (
+            not isinstance(part, MapType)
+            or part.value != INT
+            or not isinstance(part.key, RecordType)
+        ):
+            raise NotIncremental("SHAPE", "a loop is over bags of rows", hint="select rows")
+        if any(has_box(f) for _, f in part.key.fields):
+            raise NotIncremental(
+                "RECURSION_NESTED",
+                "the rows of a loop have arrays",
+                hint="keep the elements as rows of the loop, and put them together after it",
+            )
+        rows[name] = part.key
+    return rows
+
+
+def _part(term: Term, place: str) -> Term:
+    """One collection of a product of them."""
+    if not place:
+        return term
+    return rewrite(Field(term, place), SIMPLIFY)
+
+
+def _collection(loop: str, place: int) -> str:
+    return f"{loop}.{place}"
