@@ -41,6 +41,7 @@ class Adopting:
     def __init__(self, before: Program, after: Program, again: Collection[str]):
         self.before, self.after, self.again = before, after, again
         self.places = {n: i for i, n in enumerate(after.kept)}
+        self.inside = {*before.inside(), *after.inside()}
         self.old = {n for n in after.maps if n in before.maps and n not in again}
 
     @with_room
@@ -75,7 +76,9 @@ class Adopting:
         )
         whole = ring_columns(type_of(term_of(of, m))) == m.ring
         exact = all(t != REAL for _, t in m.ring)
-        return same and whole and exact and m.name not in distinct
+        # What touches a loop is carried through its rounds: it is filled as a whole.
+        moves = m.name in self.inside
+        return same and whole and exact and m.name not in distinct and not moves
 
     def _adopted(self, m: Map, other: Map) -> Adopted | None:
         now, was = _terms(self.after, m), _terms(self.before, other)
