@@ -25,6 +25,7 @@ from headwater.engine.spark.session import Counts
 from headwater.engine.working import Working
 from headwater.errors import BadChange, BadPattern, UnknownName
 from headwater.language.closes import closed, punctuated
+from headwater.plan.analysis import rounds_of
 from headwater.state.store import StoreWriter
 
 APPLY = "apply"
@@ -132,6 +133,7 @@ class Applying(Streaming):
             id,
             late=done.late,
             closed=done.final,
+            rounds=rounds_of(self.program, self._rounds),
             warnings=writer.warnings(),
             database=self,
         )

@@ -38,6 +38,8 @@ class Commit:
     """Rows that matched what was closed, by source: they were set aside, or dropped."""
     closed: dict[str, int] = field(default_factory=dict)
     """Rows that became final, by view."""
+    rounds: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+    """Of views with loops the rounds at which something was looked at, each with how many rows came or went there."""
     warnings: tuple[str, ...] = ()
     """What went wrong once the change was committed, and does it no harm."""
     database: Any = field(default=None, repr=False, compare=False)
