@@ -168,7 +168,7 @@ class Editing:
     ) -> tuple[Program, ViewDef]:
         """A program with a view added: one that only reads another is kept by the strategy that it has."""
         name, given = made.name, made.name in self.given
-        compiler = out.compiler(program)
+        compiler = out.compiler(program, made.diffusion)
         try:
             if made.strategy != "auto":
                 program = compiler.asked_for(name, term, made.strategy, made.key)

@@ -15,7 +15,6 @@ from headwater.engine.change import Change
 from headwater.engine.here import by_round
 from headwater.engine.here.answers import keep_answers, merge, nothing, passed_on, signed
 from headwater.engine.increment import Increment, answered_rows
-from headwater.engine.loops import run as run_loop
 from headwater.engine.spark.session import Session
 from headwater.engine.working import Working
 from headwater.errors import NotRetained
@@ -63,8 +62,8 @@ class Backfill:
             together.setdefault(bags.get(m.name, m.name), []).append(m)
         for m in created:
             # A map may read the collections of a loop that is new: its rounds come first, unless it is a part of it.
-            for loop in [x for x in loops if m.name not in x.maps and {*x.strata} & {*m.reads}]:
-                self._loop(loop)
+            for loop in [x for x in loops if m.name not in x.maps and {*x.relations} & {*m.reads}]:
+                self._loop(loop, waiting)
                 loops.remove(loop)
             # A map may read a stratum that is new: its answers must be there first.
             for s in [s for s in waiting if s.name in m.reads]:
@@ -74,19 +73,28 @@ class Backfill:
                 self._fill(together[m.name])
                 self._pass_on(m, new)
         for loop in loops:
-            self._loop(loop)
+            self._loop(loop, waiting)
         for s in waiting:
             self._answer(s)
         self.increment.check()
 
-    def _loop(self, loop: Loop) -> None:
+    def _loop(self, loop: Loop, waiting: list[Stratum]) -> None:
         """The rounds of a loop whose maps have, by now, all that does not move in it."""
+        if loop.diffuse is not None:
+            read = {x.drives for x in loop.diffuse.start}
+            for s in [s for s in waiting if s.name in read]:  # X* starts from its rows
+                self._answer(s)
+                waiting.remove(s)
+            start = {n: c for n in read if (c := self._whole(n)).rows}
+            self.increment.changes = start
+            self.increment.loop(loop, new=True)
+            return
         for name in loop.strata:
             if self.program.strata[name].always:  # it has a row from round 1 on, whatever there is
                 self.working.fresh.add(name)
                 first = pa.table({by_round.round_of(self.program.strata[name]): [1]})
                 self.increment.touched.setdefault(name, []).append(first)
-        run_loop(self.increment, loop)
+        self.increment.loop(loop)
         self.working.fresh.difference_update(loop.strata)
 
     def _fill(self, maps: list[Map]) -> None:

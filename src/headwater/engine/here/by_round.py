@@ -77,7 +77,7 @@ def summed(working: Working, stratum: Stratum, keys: pa.Table, before: bool = Tr
                 ahead.append(found.select([INDEX, *names]).take(pa.array(rest)))
             if mine == (2,):
                 moved[probe[entry <= now]] = True
-        arranged[m.name] = _arranged(m, names, every, runs)
+        arranged[m.name] = in_memory(m, names, every, runs)
     codes = [side + i for side in sides for i in (0, 1)]
     coded = pa.concat_tables([_at(keys, at, rounds * SIDES + c) for c in codes])
     coded = coded.drop_columns(["_h"]).add_column(0, "_h", hashed(coded, names))
@@ -125,7 +125,7 @@ def _by_all(m: Map, names: list[str]) -> Map:
     return replace(m, lookup=tuple(names), kind="change")
 
 
-def _arranged(m: Map, names: list[str], tables: list[pa.Table], runs: Overlay) -> Arrangement:
+def in_memory(m: Map, names: list[str], tables: list[pa.Table], runs: Overlay) -> Arrangement:
     """Entries added up, as something to look up; what is there no times leaves its rounding error behind."""
     spec = spec_of(_by_all(m, names))
     if not tables:
