@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import linecache
-import random  # noqa: F401 (queries from text read the module's names)
+import random
 from decimal import Decimal
 from typing import Any
 
@@ -15,7 +15,23 @@ from hypothesis import strategies as st
 import headwater as hw
 from comprehensions import Row, agree, canonical, evaluate, rows
 from headwater.calculus.check import type_of
-from headwater.calculus.terms import Record, Repeat, Within, subterms
+from headwater.calculus.data import from_python, to_python
+from headwater.calculus.interpret import interpret
+from headwater.calculus.scalars import order
+from headwater.calculus.terms import (
+    Field,
+    Let,
+    Record,
+    Rel,
+    Repeat,
+    Term,
+    Within,
+    children,
+    rebuild,
+    replaced,
+    substitute,
+    subterms,
+)
 from headwater.calculus.types import BIGINT, DOUBLE, MapType, ProductType, bag, record
 from headwater.errors import NoFixpoint, NotIncremental, QueryError, TypeMismatch
 from headwater.language.comprehension import Query, query
@@ -327,6 +343,9 @@ def test_random_extremes(pairs: list[tuple[Any, Any]], values: list[Any]) -> Non
         max(there[::-1], key=lambda r: r.n, default=none),
     )
     assert canonical([least, greatest]) == canonical(list(wanted))
+    q = written("[min(S, key=lambda s: 0, default=None), max(S, key=lambda s: 0, default=None)]")
+    both = sorted(data["S"], key=lambda r: order((r.k, r.n))) or [none]
+    assert canonical(evaluate(q, TYPES, data)) == canonical([both[0], both[-1]])
     data = {"S": rows("k n", *((0, v) for v in values)), "R": []}
     agree(written("[(hw.mode((s.n for s in S), default=-1),)]"), TYPES, data)
 
@@ -458,6 +477,74 @@ def test_lists_are_refused_the_same(call: str, reason: str) -> None:
 
 
 # --- kept up to date -----------------------------------------------------------------------------
+
+
+def without_lets(term: Term) -> Term:
+    """A term with what its lets bind in their places."""
+    if isinstance(term, Let):
+        return substitute(without_lets(term.body), {term.var: without_lets(term.bound)})
+    return rebuild(term, tuple(map(without_lets, children(term))))
+
+
+def steps_as_views(q: Query) -> tuple[list[Term], dict[str, MapType]]:
+    """The steps of a query's loop as queries over one more input for each collection that goes round."""
+    loop = next(t for t in subterms(without_lets(q.read(GRAPH))) if isinstance(t, Repeat))
+    t = type_of(loop)
+    if not isinstance(t, ProductType):
+        return [substitute(loop.step, {loop.var: Rel("before", t)})], {"before": t}
+    assert isinstance(loop.step, Record)
+    inputs = {f"before_{n}": m for n, m in t.fields}
+    parts: dict[Term, Term] = {Field(loop.var, n): Rel(f"before_{n}", m) for n, m in t.fields}  # type: ignore[arg-type]
+    return [replaced(step, parts) for _, step in loop.step.fields], inputs  # type: ignore[return-value]
+
+
+def put(types: dict[str, Any], rows: dict[str, Any], before: dict[str, Any]) -> dict[str, hw.Delta]:
+    """A change from rows to others, in the order of the columns."""
+
+    def cells(name: str, some: list[Any]) -> list[tuple[Any, ...]]:
+        return [tuple(r[n] for n, _ in types[name].key.fields) for r in some]
+
+    return {n: hw.Delta(inserts=cells(n, rows[n]), deletes=cells(n, before[n])) for n in rows}
+
+
+@pytest.mark.parametrize(
+    "q",
+    LOOPS,
+    ids=lambda q: q.__name__,
+)
+def test_the_step_of_a_loop_is_a_view_that_follows_its_data(q: Query, tmp_path: Any) -> None:
+    """What a loop asks of the plan, with the loop's rows as just another input."""
+    steps, round_about = steps_as_views(q)
+    types = {**{n: GRAPH[n] for n in q.inputs}, **round_about}
+    data = [loop_data(seed) for seed in (4, 7, 9)]
+    for i, one in enumerate(data):  # any rows of the type may be what there was the round before
+        for name, t in round_about.items():
+            r = random.Random(i)
+            columns = t.key.fields  # type: ignore[union-attr]
+            one[name] = [
+                Row(
+                    {n: r.randint(1, 3) / 2 if c == DOUBLE else r.randint(0, 3) for n, c in columns}
+                )
+                for _ in range(6)
+            ]
+    with hw.open(tmp_path / "db") as db:
+        for name, t in types.items():
+            db.source(name, ", ".join(f"{n} {c}" for n, c in t.key.fields))  # type: ignore[union-attr]
+        for i, step in enumerate(steps):
+            db.view(f"v{i}", step)
+        before: dict[str, Any] = {n: [] for n in types}
+        for one in data:
+            now = {n: one[n] for n in types}
+            db.apply(put(types, now, before))
+            before = now
+            values = {n: from_python(t, now[n]) for n, t in types.items()}
+            for i, step in enumerate(steps):
+                found = [
+                    {k: v for k, v in r.items() if k != "_w"}
+                    for r in db.table(f"v{i}").to_pylist()
+                    for _ in range(r["_w"])
+                ]
+                assert alike(found, to_python(type_of(step), interpret(step, values)))
 
 
 @query

@@ -107,7 +107,7 @@ class Answering:
         self.moves = started is not None or compiler.moves(found)
         if self.moves:
             self.groups = [*self.groups, (ROUND, BIGINT)]
-        self.monomials = [*(compiler.in_rounds(found) if self.moves else found), *(started or ())]
+        self.monomials = [*compiler.in_rounds(found, started is not None), *(started or ())]
         self.sums = self.moves and started is None
         """Whether an answer is that of all rounds up to one, so that a group is searched without its round."""
         self.columns: dict[Term, str] = {}
