@@ -221,8 +221,13 @@ class Diffusing:
             made = self._settled(answering)
         else:
             made = answering.stratum()
-            self._check(answering, made)
-            self.sustained.add(made.name)
+            lives = any(
+                self.sustained.intersection(s.name for _, s in m.atoms if isinstance(s, Rel))
+                for m in moving
+            )
+            if lives:
+                self._check(answering, made)
+                self.sustained.add(made.name)
         self.names.add(made.name)
         self.strata.append(made.name)
         return made
@@ -330,11 +335,7 @@ class Diffusing:
         if moving:
             what = sorted({b.function for b in made.from_bags}) or ["DISTINCT"]
             raise _refused(f"{', '.join(what)} of rows of the loop is a row of the loop")
-        lives = any(
-            self.sustained.intersection(s.name for _, s in m.atoms if isinstance(s, Rel))
-            for _, m in answering.monomials
-        )
-        if lives and _only_different(answering):
+        if _only_different(answering):
             raise _refused("different rows of the loop (DISTINCT, UNION) are rows of the loop")
 
 
