@@ -24,7 +24,7 @@ from headwater.api.feeds import REPLACE, Held
 from headwater.api.handles import Commit, ViewHandle
 from headwater.api.nearness import ROUNDS, Error, error_of, mode_as, mode_of
 from headwater.api.over import Over, forget_found, hidden_at
-from headwater.engine.here.answers import consolidated
+from headwater.engine.here.equal_rows import consolidated
 from headwater.engine.ledgers import LEDGER
 from headwater.engine.rings import spec_of
 from headwater.engine.spark.session import Counts

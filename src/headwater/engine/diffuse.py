@@ -28,7 +28,7 @@ from headwater.engine.here.answers import (
     rows,
     signed,
 )
-from headwater.engine.here.by_round import in_memory
+from headwater.engine.here.by_round import arranged
 from headwater.engine.here.statements import changes_of
 from headwater.engine.here.statements import run as run_statement
 from headwater.engine.probing import probe
@@ -240,7 +240,7 @@ class _Diffusing:
                 tables.setdefault(probing.target.name, []).append(changes_of(probing.target, made))
         runs = Overlay(self.working.runs.below)
         maps = {
-            m.name: in_memory(m, names, tables.get(m.name, []), runs)
+            m.name: arranged(m, names, tables.get(m.name, []), runs)
             for m in dict.fromkeys((s.group, *s.bags))
         }
         return current(maps.__getitem__, s, keys)

@@ -17,14 +17,8 @@ import pyarrow.compute as pc
 
 from headwater.engine.change import Change, schema_of
 from headwater.engine.here import by_round
-from headwater.engine.here.answers import (
-    consolidated,
-    keep_answers,
-    merge,
-    nothing,
-    passed_on,
-    signed,
-)
+from headwater.engine.here.answers import keep_answers, merge, nothing, passed_on, signed
+from headwater.engine.here.equal_rows import consolidated
 from headwater.engine.increment import Increment, answered_rows
 from headwater.engine.spark.session import Session
 from headwater.engine.working import Working
