@@ -18,17 +18,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.engine.change import Change, schema_of
-from headwater.engine.here.answers import (
-    consolidated,
-    current,
-    different,
-    different_rows,
-    keep_answers,
-    nothing,
-    rows,
-    signed,
-)
+from headwater.engine.here.answers import current, different, keep_answers, nothing, rows, signed
 from headwater.engine.here.by_round import arranged
+from headwater.engine.here.equal_rows import consolidated, different_rows
 from headwater.engine.here.statements import changes_of
 from headwater.engine.here.statements import run as run_statement
 from headwater.engine.probing import probe

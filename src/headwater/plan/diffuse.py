@@ -31,7 +31,6 @@ from headwater.calculus.terms import (
     Repeat,
     Sng,
     Term,
-    Unbox,
     Var,
     relations,
     substitute,
@@ -57,7 +56,7 @@ from headwater.plan.passes import OF_QUERY
 from headwater.plan.program import Diffuse, Loop, Map, Program, Settled, Stratum
 from headwater.plan.statements import Materializer
 from headwater.plan.together import singles
-from headwater.rules.monomial import Monomial, Signed, monomial, summands
+from headwater.rules.monomial import Monomial, monomial, summands
 from headwater.rules.normalize import normalize
 
 if TYPE_CHECKING:
