@@ -14,6 +14,7 @@ from collections.abc import Callable
 from benchmarks import (
     compile,
     dataflow,
+    iteration,
     nested,
     nested_batch,
     sql,
@@ -34,6 +35,7 @@ PARTS: dict[str, Callable[[Report], None]] = {
     "dataflow": dataflow.run,
     "streams": streams.run,
     "streams-order": streams_order.run,
+    "iteration": iteration.run,
 }
 
 

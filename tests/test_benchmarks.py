@@ -1,11 +1,11 @@
-"""The benchmarks of streams in order run at their small scale: what they measure is right, whatever the time it takes."""
+"""The benchmarks of streams in order and of edits run at their small scale: what they measure is right, whatever the time it takes."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from benchmarks import streams_compared, streams_fold_peers, streams_order
+from benchmarks import edits, streams_compared, streams_fold_peers, streams_order
 from benchmarks.report import Report
 
 WITH_SPARK = ("nexmark", "rates", "folds")
@@ -30,6 +30,15 @@ def test_answers_without_spark() -> None:
     committed, beside = streams_fold_peers.nexmark(None, 3_000, 10, 2, 1)
     assert len(committed) == 2 and not beside
     assert len(streams_compared.seconds(3, 200, 2)) == 2
+
+
+def test_edits(tmp_path: Path) -> None:
+    report = Report("iteration", "small")
+    report.folder = tmp_path
+    edits.run(report)
+    report.write()
+    assert len(report.targets) == 4
+    assert all(t.met for t in report.targets if "rows written" in t.name)
 
 
 @pytest.mark.slow

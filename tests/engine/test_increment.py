@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import headwater as hw
-from headwater.api import applying
+from headwater.api import carrying
 from headwater.engine.increment import Increment
 from increment_changes import applied
 from spark_session import session
@@ -95,7 +95,7 @@ def test_only_what_is_wanted_is_answered(tmp_path: Path, monkeypatch: pytest.Mon
         db.source("lines", "order_id BIGINT, price BIGINT")
         db.view("grouped", VIEWS["grouped"])
         db.view("whole", VIEWS["whole"])
-        monkeypatch.setattr(applying, "Increment", wanting)
+        monkeypatch.setattr(carrying, "Increment", wanting)
         db.apply({"orders": [(1, "a", 1)], "lines": [(1, 5)]})
         (increment,) = made
         found = increment.changes_of(db.program.views["grouped"])

@@ -12,7 +12,7 @@ from unittest.mock import patch
 import pyarrow as pa
 
 import headwater as hw
-from headwater.api import applying
+from headwater.api import carrying
 from headwater.engine.increment import Increment
 from headwater.engine.nested import rows as nested_rows
 from headwater.plan.program import View
@@ -29,7 +29,7 @@ def applied(db: hw.Database, changes: Any) -> hw.Commit:
         made.append(Increment(program, working, session, root, small, every))
         return made[-1]
 
-    with patch.object(applying, "Increment", wanting):
+    with patch.object(carrying, "Increment", wanting):
         commit = db.apply(changes)
     for increment in made:
         for name, view in increment.program.views.items():

@@ -48,7 +48,7 @@ from headwater.language.declared import ddl_of, ddl_of_struct, declared
 from headwater.language.queries import read_query, text_of
 from headwater.language.schema import EXAMPLE
 from headwater.language.sql.places import placed
-from headwater.plan.adopting import Adopted
+from headwater.plan.adopting import Adoption
 from headwater.plan.compiler import STRATEGIES
 from headwater.plan.maps import key_fields
 from headwater.plan.nested.sources import source_parts
@@ -305,13 +305,17 @@ class Declaring(Applying):
         working: Working,
         program: Program,
         before: Program,
-        adopted: Mapping[str, Adopted] | None = None,
+        adopts: Adoption | None = None,
+        old: Working | None = None,
     ) -> None:
-        """Computes the maps of a program that the one before does not have, from what is there."""
+        """Computes the maps of a program that the one before does not have, from what is there.
+
+        `adopts` says what it takes over, and `old` has the maps of the one before.
+        """
         # Sources that have had rows and keep none.
         gone = [k.removeprefix(SEEN) for k in commit.base.facts if k.startswith(SEEN)]
         small = self.policy.most_here
-        filling = Backfill(program, working, self.session, self.path, small, gone, adopted)
+        filling = Backfill(program, working, self.session, self.path, small, gone, adopts, old)
         filling.run(before)
         self._visited(filling.increment)
 

@@ -23,7 +23,7 @@ from headwater.api.feeding import Told
 from headwater.api.feeds import REPLACE, Held
 from headwater.api.handles import Commit, ViewHandle
 from headwater.api.over import Over, forget_found, hidden_at
-from headwater.engine.here.answers import consolidated
+from headwater.engine.here.equal_rows import consolidated
 from headwater.engine.ledgers import LEDGER
 from headwater.engine.rings import spec_of
 from headwater.engine.spark.session import Counts
@@ -31,7 +31,7 @@ from headwater.engine.working import Working
 from headwater.errors import ParseError, Purged, QueryError
 from headwater.language.queries import read_query
 from headwater.plan import stored
-from headwater.plan.adopting import Adopted, Adopting
+from headwater.plan.adopting import Adopting, Adoption
 from headwater.plan.analysis import rounds_of
 from headwater.plan.compiler import STRATEGIES
 from headwater.plan.program import Program
@@ -127,12 +127,12 @@ class Replacing(Declaring):
         edit = self._edit({name: Given(query, was.strategy, was.key)})
         self._check_read(edit)
         again = self._filled_again(edit)
-        adopted = self._adopted(edit, again)
+        adopts = self._adopts(edit, again)
         runs = self.store.at(known.version).version.maps
         entries = {n: sum(r.rows for r in refs) for n, (_, refs) in runs.items()}
         made = edit.catalog.views[name]
         told = explain_can(known.program, edit.program, name, made.kept, made.why)
-        return f"{told}\n{explain_edit(known.program, edit.program, edit.moved, again, adopted, entries)}"
+        return f"{told}\n{explain_edit(known.program, edit.program, edit.moved, again, adopts, entries)}"
 
     # --- one edit -------------------------------------------------------------------------------------------------------
 
@@ -184,7 +184,7 @@ class Replacing(Declaring):
         for n in edit.planned:
             self._register(edit.catalog.views[n])
         lacking = self._filled_again(edit)
-        adopted = self._adopted(edit, lacking)
+        adopts = self._adopts(edit, lacking)
         assert self._writer is not None
         self._spare({*self._writer.dead})  # the new plan may read what nobody read of the old one
         note = REPLACE + ", ".join(given)
@@ -203,11 +203,12 @@ class Replacing(Declaring):
                     commit.create(spec_of(m))
             working = self._working(commit, after)
             working.refs = {n: r for n, r in working.refs.items() if n not in lacking}
-            working.refs |= {n: commit.adopt(n, a.of.name) for n, a in adopted.items()}
+            working.refs |= {n: commit.adopt(n, a.of.name) for n, a in adopts.maps.items()}
             working.hidden = {n: p for n, p in working.hidden.items() if n not in edit.moved}
             with self._telling("writing"):
                 known = without_maps(before.program, lacking)
-                self._fill(commit, working, after, known, adopted)
+                old = self._reading(self._snapshot(before.version), before)
+                self._fill(commit, working, after, known, adopts, old)
                 views = [after.views[n] for n in edit.moved]
                 for view in views:
                     if view.strategy == "recompute":
@@ -229,10 +230,10 @@ class Replacing(Declaring):
         lacking = {m for n in edit.moved for m in self._lacking(edit.program, n)}
         return lacking | _of_other_columns(self.program, edit.program)
 
-    def _adopted(self, edit: Edit, lacking: set[str]) -> dict[str, Adopted]:
+    def _adopts(self, edit: Edit, lacking: set[str]) -> Adoption:
         """The new maps that begin with what others had; none where entries of those may be gone."""
         if self._promises_something():
-            return {}
+            return Adoption()
         return Adopting(self.program, edit.program, lacking).found()
 
     def _check_read(self, edit: Edit) -> None:

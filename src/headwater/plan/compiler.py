@@ -281,9 +281,11 @@ class Compiler:
         """Whether monomials read what moves in the loop that is planned now."""
         return self.looping is not None and self.looping.moves(found)
 
-    def in_rounds(self, found: Signed) -> Signed:
-        """Monomials with their rounds, where one of them reads what moves in the loop."""
-        return self.looping.lifted(found) if self.looping and self.looping.moves(found) else found
+    def in_rounds(self, found: Signed, collected: bool = False) -> Signed:
+        """Monomials with their rounds, where one of them reads what moves in the loop, or they are a collection of it."""
+        if self.looping is not None and (collected or self.looping.moves(found)):
+            return self.looping.lifted(found)
+        return found
 
     def named(self, answer: Term) -> Term:
         """The relation of a closed answer: that of its stratum; of a loop, what is left of its collections at the end."""

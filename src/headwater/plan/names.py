@@ -164,7 +164,8 @@ class _Checks:
             self.ranked(s, s.ranked)
         columns = s.components
         there = {n for n, _ in columns}
-        if s.answers is not None and len(s.answers.key) != len(columns):
+        kept = len(s.group.key) + len(s.from_bags) if s.rounds else len(columns)
+        if s.answers is not None and len(s.answers.key) != kept:
             raise ValueError(f"`{s.name}` keeps other columns than it answers from")
         for scalar in s.where:
             _read(scalar, there, s.name)

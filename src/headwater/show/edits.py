@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from headwater.plan.adopting import Adopted
+from headwater.plan.adopting import Adoption
 from headwater.plan.program import Map, Program, Statement
 
 
@@ -13,13 +13,14 @@ def explain_edit(
     after: Program,
     moved: Sequence[str],
     again: Collection[str],
-    adopted: Mapping[str, Adopted],
+    adopts: Adoption,
     entries: Mapping[str, int],
 ) -> str:
     """What an edit would do: `moved` are the views that it changes, `again` the maps that both programs have and it fills.
 
-    `adopted` are the new maps that begin with what others had, and `entries` says how many entries each map has now.
+    `adopts` has the new maps that begin with what others had, and `entries` says how many entries each map has now.
     """
+    adopted = adopts.maps
     kept = [m for n, m in after.maps.items() if n in before.maps and n not in again]
     new = [m for n, m in after.maps.items() if n not in before.maps or n in again]
     new = [m for m in new if m.name not in adopted]
@@ -34,6 +35,8 @@ def explain_edit(
     lines += [f"  KEEP {_said(m)}, {entries.get(m.name, 0):,} entries" for m in kept]
     for a in adopted.values():
         had = f"{entries.get(a.of.name, 0):,} entries, and the difference"
+        if a.carried:
+            had += f" of the answer{'s' * (len(a.carried) > 1)} {' and '.join(a.carried)}"
         lines.append(f"  ADOPT {_said(a.map)}, {had}{_reads(after, a.filling, entries)}")
     for m in new:
         filling = after.kept[m.name].filling if m.name in after.kept else ()
