@@ -487,7 +487,7 @@ class Answering:
             rounds=self.sums,
         )
         if self.from_bags and (not self.sums or _by_ends(made)):
-            made = replace(made, answers=self._answers(made))
+            made = replace(made, answers=self.last_answers(made))
         return made
 
     def _scalar(self, term: Term) -> Scalar:
@@ -501,7 +501,7 @@ class Answering:
             )
         return scalar(term, self.columns)
 
-    def _answers(self, made: Stratum) -> Map:
+    def last_answers(self, made: Stratum) -> Map:
         """The map of what was answered last, by group.
 
         The old row of a touched group must be taken back. From the sums it can be told again, as the group's map has their
