@@ -135,9 +135,33 @@ FAILING = [
     "SELECT r.a / s.c AS q FROM r JOIN s ON r.b = s.b WHERE s.c <> 0",
 ]
 """What may fail, and does not here, or fails with or without a pass."""
-CORPUS = [*read(), *(Query("failing", str(i), "", q, q) for i, q in enumerate(FAILING))]
+REACHED = "WITH RECURSIVE w (a, b) AS (SELECT a, b FROM r UNION SELECT w.a, s.c FROM w JOIN s ON s.b = w.b)"
+LENGTHS = """
+    WITH MUTUALLY RECURSIVE near (a BIGINT, n BIGINT) AS (
+        SELECT a, min(n) AS n FROM (SELECT 1L AS a, 0L AS n UNION ALL SELECT e.b, x.n + 1 FROM near x JOIN e ON e.a = x.a)
+        GROUP BY a), e (a BIGINT, b BIGINT) AS (SELECT a, b FROM r WHERE NOT EXISTS (SELECT 1 FROM empty WHERE empty.a = r.a))
+"""
+LOOPS = [
+    f"{REACHED} SELECT a, b FROM w",
+    f"{REACHED} SELECT w.a, count(*) AS n FROM w JOIN r ON r.b = w.b GROUP BY w.a",
+    f"{REACHED} SELECT a FROM r WHERE EXISTS (SELECT 1 FROM w WHERE w.b = r.b AND 10 / w.b > 1)",
+    f"{REACHED} SELECT x.a FROM w x JOIN (SELECT b FROM w UNION ALL SELECT c FROM s) y ON x.b = y.b",
+    f"{LENGTHS} SELECT near.a, n, (SELECT max(b) FROM e WHERE e.a = near.a) AS most FROM near",
+    "WITH RECURSIVE w (a, n) MAX RECURSION LEVEL 4 AS (SELECT a, 1L FROM r UNION ALL"
+    " SELECT s.c, w.n + 1 FROM w JOIN s ON s.b = w.a AND w.n < 3) SELECT n, array_agg(a) AS rows FROM w GROUP BY n",
+    "WITH RECURSIVE w (a, b) AS (SELECT i.part, i.qty FROM nested LATERAL VIEW explode(items) t AS i UNION"
+    " SELECT w.b, x.id FROM w JOIN nested x ON size(x.items) > w.b) SELECT a, b FROM w",
+]
+"""Loops, which are named like answers."""
+CORPUS = [
+    *read(),
+    *(Query("failing", str(i), "", q, q) for i, q in enumerate(FAILING)),
+    *(Query("loops", str(i), "", q, q) for i, q in enumerate(LOOPS)),
+]
 QUERIES = [
-    pytest.param(q, id=q.id, marks=[] if i % 4 == 0 or q.file == "failing" else [pytest.mark.slow])
+    pytest.param(
+        q, id=q.id, marks=[] if i % 4 == 0 or q.file in ("failing", "loops") else [pytest.mark.slow]
+    )
     for i, q in enumerate(CORPUS)
 ]
 """The corpus, of which a quarter is not slow."""

@@ -13,19 +13,25 @@ a difference to the round before. When the agenda is empty, all later rounds are
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headwater.engine.change import Change, schema_of
 from headwater.engine.here import by_round
-from headwater.engine.here.answers import at_rounds, different, read_for, rows
+from headwater.engine.here.answers import at_rounds, different, keep_answers, read_for, rows
+from headwater.engine.here.equal_rows import consolidated
 from headwater.engine.here.statements import Scalars
 from headwater.engine.working import Working
 from headwater.errors import NoFixpoint
-from headwater.plan.program import Loop, Stratum
-from headwater.state.run import column
+from headwater.plan.program import WEIGHT, Loop, Stratum
+from headwater.rules.rounds import ROUND
+from headwater.state.run import LEAST, MOST, column
+
+TURNS = 50
+"""After so many rounds that take each other back a loop is asked whether that will ever end."""
 
 if TYPE_CHECKING:
     from headwater.engine.increment import Increment
@@ -51,6 +57,10 @@ class _Rounds:
         self.agenda: dict[str, dict[int, list[pa.Table]]] = {s.name: {} for s in self.strata}
         """Of each stratum the keys to be answered, by round."""
         self.moved: dict[str, list[pa.Table]] = {}
+        self.last: list[dict[str, pa.Table]] = [{}, {}]
+        """What the collections changed by at the last two rounds."""
+        self.turns = 0
+        """Rounds, one after another, that took back what the one before them did."""
 
     def run(self) -> None:
         visited = []
@@ -68,6 +78,7 @@ class _Rounds:
     def _round(self, at: int) -> int:
         """One round: how many rows of the collections moved."""
         count = 0
+        self.last = [self.last[1], {}]
         for s in self.strata:
             touched = self.agenda[s.name].pop(at, None)
             if touched is None:
@@ -77,11 +88,13 @@ class _Rounds:
                 continue
             if s.name in self.loop.collections:
                 count += change.num_rows
-                self._check(s, at, change)
+                self.last[1][s.name] = change
                 self.moved.setdefault(s.name, []).append(change)
             self.increment.changes[s.name] = Change.of(change)
             self.increment.round(self.maps, {s.name})
             self._collect()
+        if count and self.loop.times is None:
+            self._check(at)
         return count
 
     def _answered(self, s: Stratum, touched: list[pa.Table]) -> pa.Table:
@@ -94,6 +107,8 @@ class _Rounds:
             later = by_round.summed(increment.working, s, keys).later
         else:
             found, later = at_rounds(increment.working, s, keys)
+            if s.answers is not None:
+                keep_answers(increment.working, s, found)
         self._plan(s, later)
         return rows(s, found, increment.session.evaluate)
 
@@ -114,14 +129,67 @@ class _Rounds:
             mine = keys.filter(pa.array(rounds == at)).select(s.group.columns)
             agenda.setdefault(int(at), []).append(mine)
 
-    def _check(self, s: Stratum, at: int, change: pa.Table) -> None:
-        """A round at which rows still move after as many as there may be is an error."""
-        if self.loop.times is not None or at < self.loop.limit:
+    def _check(self, at: int) -> None:
+        """A loop that has not ended after as many rounds as there may be is an error; so is one whose rounds alternate."""
+        self.turns = self.turns + 1 if _takes_back(*self.last) else 0
+        alternates = self.turns >= TURNS and self.turns % TURNS == 0 and self._alternates(at)
+        if at < self.loop.limit and not alternates:
             return
+        change = next(iter(self.last[1].values()))
+        some = ", ".join(_shown(r) for r in change.slice(0, 3).to_pylist())
+        if alternates:
+            what = f"two rounds of a loop alternate: what comes at one goes at the next, at round {at:,}"
+            hint = "let the step keep what it has, as UNION does; or say with times= how many rounds there are"
+        else:
+            rows = sum(t.num_rows for t in self.last[1].values())
+            what = f"a loop has not ended after {self.loop.limit:,} rounds: {rows:,} rows came or went at the last one"
+            hint = "put a bound on what grows; or allow for more rounds, or say with times= how many there are"
         raise NoFixpoint(
-            f"a loop still changes {change.num_rows:,} rows at round {at:,}, and there may be no more rounds",
-            hint="the database is as it was before",
+            f"{what}, such as {some}", hint=f"{hint}\nthe database is as it was before"
         )
+
+    def _alternates(self, at: int) -> bool:
+        """Whether the collections are at a round what they were two rounds before: X@n = X@(n−2), and so on for ever."""
+        return all(
+            _takes_back({n: self._rows_at(n, at - 1)}, {n: self._rows_at(n, at)})
+            for n in self.loop.collections
+        )
+
+    def _rows_at(self, name: str, at: int) -> pa.Table:
+        """What comes and goes at a round in a collection, found by reading all of it."""
+        s, increment = self.increment.program.strata[name], self.increment
+        if s.rounds:
+            table = all_rows(s, increment.working, increment.session.evaluate)
+        else:
+            found = increment.working.now(s.group.name).collected(
+                increment.working.now(s.group.name).refs, LEAST, MOST
+            )
+            table = found.select([*s.group.columns, "r0"]).rename_columns(
+                [*(n for n, _ in s.row), WEIGHT]
+            )
+        return table.filter(pc.equal(table.column(ROUND), at))
+
+
+def _takes_back(before: dict[str, pa.Table], after: dict[str, pa.Table]) -> bool:
+    """Whether one round does the opposite of another, of the same collections."""
+    if before.keys() != after.keys():
+        return False
+    return all(_net(before[n], after[n]) == 0 for n in after)
+
+
+def _net(one: pa.Table, other: pa.Table) -> int:
+    """How many rows are left of the changes of two rounds; some, if one has more than the other."""
+    if one.num_rows != other.num_rows:
+        return 1
+    both = pa.concat_tables([one.drop_columns([ROUND]), other.drop_columns([ROUND])])
+    left: int = consolidated(both).num_rows
+    return left
+
+
+def _shown(row: dict[str, Any]) -> str:
+    """A row that came or went, to be read."""
+    cells = ", ".join(f"{n}: {v}" for n, v in row.items() if n not in (WEIGHT, ROUND))
+    return f"{'+' if row[WEIGHT] > 0 else '-'} {{{cells}}}"
 
 
 def all_rows(s: Stratum, working: Working, scalars: Scalars) -> pa.Table:

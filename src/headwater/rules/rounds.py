@@ -73,7 +73,8 @@ def lifted(
             continue
         new = Var(var.name, with_rounds.type.key)  # type: ignore[union-attr]
         atoms.append((new, with_rounds))
-        rows[var] = row_like(var.type, [Field(new, n) for n, _ in var.type.fields])  # type: ignore[union-attr]
+        own = with_rounds.type.key.fields[:-1]  # type: ignore[union-attr]
+        rows[var] = row_like(var.type, [Field(new, n) for n, _ in own])  # a scalar has one
         now = Field(new, ROUND)
         rounds.append(Call("+", (now, _constant(1))) if name in loop else now)
     when = Call("greatest", tuple(rounds)) if len(rounds) > 1 else (*rounds, _constant(1))[0]

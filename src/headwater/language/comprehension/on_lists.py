@@ -42,7 +42,7 @@ def repeat(
 
     >>> import headwater as hw
     >>> edges = [(1, 2), (2, 3), (3, 1), (4, 4)]
-    >>> sorted(hw.repeat({1}, lambda seen: {1} | {b for a, b in edges if a in seen}))
+    >>> sorted(hw.repeat([1], lambda seen: set([1] + [b for a, b in edges if a in seen])))
     [1, 2, 3]
 
     With `times` there are so many rounds, 0 to 1,000; with `until=hw.within(0.01, "rank", by="node")` they end when no value

@@ -16,9 +16,10 @@ from dataclasses import replace
 from typing import TypeVar
 
 from headwater.calculus.check import type_of
-from headwater.calculus.terms import Field, Let, Term, Var, variables
+from headwater.calculus.terms import Let, Term, Var, variables
 from headwater.calculus.types import ProductType
 from headwater.errors import NotIncremental, TypeMismatch
+from headwater.language.comprehension.operators import component
 from headwater.language.comprehension.reading import Expressions, Inner, Scope
 
 ASSIGN = "bind names once, `name = expression`, and return one expression of them"
@@ -54,14 +55,13 @@ def read_body(
                     | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
                 ):
                     bound = r.term(value, scope)
-                    var = scope.variable(name, type_of(bound))
-                    lets.append((var, bound))
-                    scope = scope.bind(var, {name: var})
+                    if isinstance(type_of(bound), ProductType):  # a let binds one collection
+                        scope = replace(scope, names={**scope.names, name: bound})
+                    else:
+                        scope = _let(name, bound, scope, lets)
                 case ast.Assign(targets=[ast.Tuple(elts)], value=value):
-                    bound = r.term(value, scope)
-                    var, names = _parts(statement, elts, bound, scope)
-                    lets.append((var, bound))
-                    scope = scope.bind(var, names)
+                    for name, part in _parts(statement, elts, r.term(value, scope)):
+                        scope = _let(name, part, scope, lets)
                 case ast.Return(value=ast.expr() as value):
                     if (after := next(statements, None)) is not None:
                         with r.source.at(after):
@@ -95,9 +95,14 @@ def let_around(lets: Lets, term: Term) -> Term:
     return term
 
 
-def _parts(
-    statement: ast.stmt, targets: list[ast.expr], bound: Term, scope: Scope
-) -> tuple[Var, Mapping[str, Term]]:
+def _let(name: str, bound: Term, scope: Scope, lets: Lets) -> Scope:
+    """The scope in which a name stands for what is bound."""
+    var = scope.variable(name, type_of(bound))
+    lets.append((var, bound))
+    return scope.bind(var, {name: var})
+
+
+def _parts(statement: ast.stmt, targets: list[ast.expr], bound: Term) -> Iterator[tuple[str, Term]]:
     """The collections of a loop over several of them, by the names that they are given."""
     t = type_of(bound)
     names = [x.id for x in targets if isinstance(x, ast.Name)]
@@ -105,8 +110,7 @@ def _parts(
         raise _refused(statement)
     if len(names) != len(t.fields):
         raise TypeMismatch(f"{len(names)} names for a loop over {len(t.fields)} collections")
-    var = scope.variable("loop", t)
-    return var, {n: Field(var, field) for n, (field, _) in zip(names, t.fields, strict=True)}
+    return zip(names, (component(bound, field) for field, _ in t.fields), strict=True)
 
 
 def _without(names: Mapping[str, Term], name: str) -> Mapping[str, Term]:

@@ -356,9 +356,14 @@ def _refused(reader: Reader, node: exp.Expr, name: str) -> NotIncremental:
     what = f"{shown} is not maintained"
     if isinstance(node, exp.Func):
         what = f"`{node.sql(dialect='spark')}` has an argument that is not read"
+    if isinstance(node, (exp.ColumnDef, exp.ColumnConstraint)):
+        shown, what = "", "the head of a query says more of a column than it may"
+        hint = (
+            "write names of columns; in WITH MUTUALLY RECURSIVE also their types, and nothing more"
+        )
     if isinstance(node, exp.Identifier):
         what = f"{reader.word(node)} is a text, and stands for a name"
-    span = reader.find(shown, node)
+    span = reader.find(shown, node) if shown else None
     if span is None:
         return reader.refuse(
             "UNSUPPORTED_CLAUSE", what, first if isinstance(first, exp.Expr) else node, hint

@@ -56,6 +56,7 @@ from headwater.language.sql.coerce import cast_to
 from headwater.language.sql.depth import MOST_ANSWERS, chain, plain, too_deep
 from headwater.language.sql.expressions import Expressions
 from headwater.language.sql.grammar import foreign, with_windows_named
+from headwater.language.sql.loop_queries import no_level
 from headwater.language.sql.opaque import Ask
 from headwater.language.sql.placing import PlacingParser, place_of
 from headwater.language.sql.recursive_grammar import clause_of
@@ -336,7 +337,7 @@ class Reader:
             recursion.bind(self, clause, parent, without)
             return
         for cte in clause.expressions:
-            recursion.no_level(self, cte, "MAX RECURSION LEVEL stands in WITH RECURSIVE only")
+            no_level(self, cte, "MAX RECURSION LEVEL stands in WITH RECURSIVE only")
             if cte.alias.lower() not in without:
                 self.ctes[cte.alias.lower()] = self.common_table(cte, parent)
 

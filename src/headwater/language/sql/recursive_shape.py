@@ -190,6 +190,19 @@ def _parts(step: exp.Expr) -> Iterator[exp.Expr]:
             yield at
 
 
+_TABLES = (
+    exp.From,
+    exp.Join,
+    exp.Lateral,
+    exp.CTE,
+    exp.SetOperation,
+    exp.Subquery,
+    exp.Exists,
+    exp.In,
+)
+"""What has a query in brackets inside of it that is no value; EXISTS and IN are looked at themselves."""
+
+
 def _clauses(table: exp.Table, step: exp.Expr) -> Iterator[tuple[str, exp.Expr]]:
     """What stands between a table and the step that reads it and does more than join and filter, from inside out."""
     at: exp.Expr = table
@@ -212,7 +225,7 @@ def _clauses(table: exp.Table, step: exp.Expr) -> Iterator[tuple[str, exp.Expr]]
             case exp.Union() if at.args.get("distinct"):
                 yield "under UNION", table
             case exp.Subquery() if isinstance(below, exp.Query) and not isinstance(
-                at.parent, (exp.From, exp.Join, exp.Query, exp.Lateral, exp.CTE)
+                at.parent, _TABLES
             ):
                 yield "in a subquery", table
             case _:
