@@ -26,7 +26,7 @@ from headwater.engine.spark.session import Counts
 from headwater.engine.working import Working
 from headwater.errors import BadChange, BadPattern, UnknownName
 from headwater.language.closes import closed, punctuated
-from headwater.plan.analysis import diffuse_loops
+from headwater.plan.analysis import diffuse_loops, rounds_of
 from headwater.state.store import StoreWriter
 
 APPLY = "apply"
@@ -135,6 +135,7 @@ class Applying(Streaming):
             id,
             late=done.late,
             closed=done.final,
+            rounds=rounds_of(self.program, self._rounds),
             withheld=done.withheld,
             warnings=writer.warnings(),
             database=self,

@@ -346,7 +346,9 @@ class Declaring(Applying):
         # Sources that have had rows and keep none.
         gone = [k.removeprefix(SEEN) for k in commit.base.facts if k.startswith(SEEN)]
         small = self.policy.most_here
-        Backfill(program, working, self.session, self.path, small, gone, adopts, old).run(before)
+        filling = Backfill(program, working, self.session, self.path, small, gone, adopts, old)
+        filling.run(before)
+        self._visited(filling.increment)
 
     def drop(self, name: str) -> None:
         """Takes away a view, or a source that no view reads, with the maps that only it needs."""

@@ -38,7 +38,11 @@ def without(program: Program, names: Collection[str], kept: set[str]) -> Program
     stays = {
         n
         for n, x in made.loops.items()
-        if (maps.issuperset(m.name for m in x.diffuse.told) if x.diffuse else strata.issuperset(x.collections))
+        if (
+            maps.issuperset(m.name for m in x.diffuse.told)
+            if x.diffuse
+            else strata.issuperset(x.collections)
+        )
     }
     for loop in (x for n, x in made.loops.items() if n not in stays and x.diffuse):
         asks = [s.asks for s in loop.diffuse.settled]  # type: ignore[union-attr]

@@ -189,7 +189,9 @@ def compared(found: pa.Table, expected: pa.Table, row: RecordType) -> Error:
     return Error(largest, relative, missing, extra)
 
 
-def _by_key(table: pa.Table, key: list[str], values: list[str]) -> dict[Any, list[tuple[float, ...]]]:
+def _by_key(
+    table: pa.Table, key: list[str], values: list[str]
+) -> dict[Any, list[tuple[float, ...]]]:
     """Rows as numbers, by key, in order."""
     out: dict[Any, list[tuple[float, ...]]] = {}
     keys = list(zip(*(column(table, n).to_pylist() for n in key), strict=True))

@@ -33,6 +33,7 @@ from headwater.errors import ParseError, Purged, QueryError
 from headwater.language.queries import read_query
 from headwater.plan import stored
 from headwater.plan.adopting import Adopting, Adoption
+from headwater.plan.analysis import rounds_of
 from headwater.plan.compiler import STRATEGIES
 from headwater.plan.program import Program
 from headwater.show.edits import explain_edit
@@ -196,6 +197,7 @@ class Replacing(Declaring):
                 jobs=counts.jobs,
                 exchanges=counts.exchanges,
                 hops=counts.hops,
+                rounds=rounds_of(self.program, self._rounds),
                 warnings=self._writer.warnings(),
                 database=self,
             )

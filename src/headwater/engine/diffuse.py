@@ -239,9 +239,7 @@ class _Diffusing:
         asked = keys.select(names).append_column(WEIGHT, ones)
         tables: dict[str, list[pa.Table]] = {}
         for probing in of.probes:
-            made = run_statement(
-                probing, asked, self.working, self.increment.session.evaluate
-            )
+            made = run_statement(probing, asked, self.working, self.increment.session.evaluate)
             if made.num_rows:
                 tables.setdefault(probing.target.name, []).append(changes_of(probing.target, made))
         runs = Overlay(self.working.runs.below)
@@ -342,10 +340,10 @@ class Near:
         for name, key in zip(told.fields, told.columns, strict=True):
             if not pa.types.is_floating(change.schema.field(name).type):
                 continue
-            known = np.unique(
-                np.concatenate([[], *(_floats(column(t, key)) for t in there)])
-            )
-            for value in np.unique(_floats(column(change.filter(pc.greater(change.column(WEIGHT), 0)), name))):
+            known = np.unique(np.concatenate([[], *(_floats(column(t, key)) for t in there)]))
+            for value in np.unique(
+                _floats(column(change.filter(pc.greater(change.column(WEIGHT), 0)), name))
+            ):
                 v = float(value)
                 if v in self.aliases or not np.isfinite(v):
                     continue
@@ -365,7 +363,9 @@ class Near:
             return table
         for i, (n, t) in enumerate(self.working.maps[name].key):
             if is_value(t) and pa.types.is_floating(table.schema.field(n).type):
-                different, at = np.unique(_floats(column(table, n), drop=False), return_inverse=True)
+                different, at = np.unique(
+                    _floats(column(table, n), drop=False), return_inverse=True
+                )
                 taken = np.array([self.aliases.get(float(v), float(v)) for v in different])
                 cells = pa.array(taken[at], mask=np.asarray(column(table, n).is_null()))
                 table = table.set_column(i, n, cells.cast(table.schema.field(n).type))
@@ -394,9 +394,7 @@ def _names(keys: pa.Table) -> list[str]:
     return [n for n in keys.column_names if n not in ("_h", "_i", "r0")]
 
 
-def _far(
-    many: int, answer: Found, last: Found, values: list[str], cut: float
-) -> tuple[Any, int]:
+def _far(many: int, answer: Found, last: Found, values: list[str], cut: float) -> tuple[Any, int]:
     """The keys whose answer is too far from what was told last, and how many are near it but not equal.
 
     Only one row can be near one row: where there are several, or none, all that differ are too far.

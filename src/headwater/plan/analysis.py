@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from headwater.plan.program import ENDS, Lookup, Loop, Map, Program, Statement, Stratum, View
 
 COSTS = {
     "change": "in proportion to the change: look-ups by key, and ends or stretches of groups in order",
     "group": "the groups that a change touches are read again",
+    "rounds": "a change is carried through the rounds of a loop, as far as it moves something there",
     "scan": "a change may read all of a map",
     "all": "everything is computed anew",
 }
@@ -27,6 +29,7 @@ def cost_class(program: Program, name: str) -> str:
                 # A map without a key has one entry: to read it is no scan.
                 found.add("scan" if program.maps[step.into].key else "change")
     found |= {_stratum_class(program.strata[n]) for n in strata_of(program, view)}
+    found |= {"rounds"} if loops_of(program, view) else set()
     return max(found, key=list(COSTS).index)
 
 
@@ -65,6 +68,28 @@ def maps_of(program: Program, view: View, every: bool = False) -> list[Map]:
                 reads = [sorted(s.reads) for _, s in changes_of(program, [m])]
                 roots += [program.maps[n] for names in reads for n in names]
     return list(found.values())
+
+
+def loops_of(program: Program, view: View) -> list[Loop]:
+    """The loops that a view is answered through, lowest first."""
+    strata = set(strata_of(program, view))
+    found = [x for x in program.loops.values() if not strata.isdisjoint(x.strata)]
+    return sorted(found, key=lambda x: x.level)
+
+
+def rounds_of(
+    program: Program, visited: Mapping[str, Sequence[tuple[int, int]]]
+) -> dict[str, list[tuple[int, int]]]:
+    """The rounds that loops were visited at, and the rows that moved, by view; those of several loops of a view together."""
+    out: dict[str, list[tuple[int, int]]] = {}
+    for name, view in program.views.items() if visited else ():
+        moved = Counter[int]()
+        for loop in loops_of(program, view):
+            for at, rows in visited.get(loop.name, ()):
+                moved[at] += rows
+        if moved:
+            out[name] = sorted(moved.items())
+    return out
 
 
 def read_from(program: Program, view: View) -> list[Map]:

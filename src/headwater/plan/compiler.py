@@ -61,7 +61,17 @@ from headwater.plan.passes import (
     retype_sources,
     said,
 )
-from headwater.plan.program import Answered, Diffusion, Map, Nested, Program, Relations, Stored, Stratum, View
+from headwater.plan.program import (
+    Answered,
+    Diffusion,
+    Map,
+    Nested,
+    Program,
+    Relations,
+    Stored,
+    Stratum,
+    View,
+)
 from headwater.plan.statements import RULES, Materializer
 from headwater.plan.subqueries.cut import Subqueries
 from headwater.plan.subqueries.keyed import is_scalar_subquery

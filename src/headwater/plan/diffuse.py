@@ -113,7 +113,9 @@ def _planned(compiler: Compiler, name: str, term: Repeat, rows: dict[str, Record
         compiler.relations.rows[n], compiler.relations.levels[n] = row, 0
     try:
         told = [_told(compiler, n, row) for n, row in names.items()]
-        start = [_begun(compiler, m, b) for m, begun in zip(told, starts, strict=True) for b in begun]
+        start = [
+            _begun(compiler, m, b) for m, begun in zip(told, starts, strict=True) for b in begun
+        ]
         steps = [
             _stepped(compiler, n, row, part(step, place))
             for (n, row), place in zip(names.items(), rows, strict=True)
@@ -169,7 +171,9 @@ def _begun(compiler: Compiler, told: Map, begun: tuple[int, Monomial]) -> Any:
     """The statement that computes what X* is at first: one relation is read whole, and the rest looked up."""
     sign, m = begun
     named = [v for v, s in m.atoms if isinstance(s, Rel)]
-    changing = (v for v, s in m.atoms if isinstance(s, Rel) and s.name not in compiler.relations.static)
+    changing = (
+        v for v, s in m.atoms if isinstance(s, Rel) and s.name not in compiler.relations.static
+    )
     return compiler.maps.driven(told, sign, m, next(changing, named[0]))
 
 
@@ -361,9 +365,7 @@ class _Recorded(Materializer):
 def _asked(m: Monomial, asked: Var, name: str, width: int) -> Monomial:
     """A monomial at some groups: for g in asked collect [key <=> g] · m."""
     key, _ = output_of(m.output)
-    same = tuple(
-        Pred(Call("<=>", (Field(asked, f"k{i}"), c))) for i, c in enumerate(key[:width])
-    )
+    same = tuple(Pred(Call("<=>", (Field(asked, f"k{i}"), c))) for i, c in enumerate(key[:width]))
     return Monomial(((asked, Rel(name, bag(asked.type))), *m.atoms), (*same, *m.factors), m.output)
 
 
@@ -404,5 +406,7 @@ def _sources(program: Program, names: set[str]) -> list[str]:
     return sorted(out)
 
 
-def _refused(what: str, hint: str = "leave mode='diffuse' out: exactly, it is kept") -> NotIncremental:
+def _refused(
+    what: str, hint: str = "leave mode='diffuse' out: exactly, it is kept"
+) -> NotIncremental:
     return NotIncremental("DIFFUSE_SHAPE", what, hint=hint)

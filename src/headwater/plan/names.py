@@ -196,9 +196,7 @@ class _Checks:
         _among(loop.collections, self.rows.keys(), loop.name, "collects")
         if not len(loop.collections) == len(of.told) == len(of.steps) == len(of.due):
             raise ValueError(f"`{loop.name}` does not hold each of its collections")
-        for name, told, step, due in zip(
-            loop.collections, of.told, of.steps, of.due, strict=True
-        ):
+        for name, told, step, due in zip(loop.collections, of.told, of.steps, of.due, strict=True):
             row = self.program.relations.rows[name]
             if told.fields != tuple(n for n, _ in row.fields) or told.reads != (name,):
                 raise ValueError(f"`{told.name}` does not hold the rows of `{name}`")

@@ -499,6 +499,14 @@ class Program:
         assert kept.at_once is not None, m.name
         return tuple(s for s in kept.at_once if s.needs <= names)
 
+    def inside(self) -> dict[str, Loop]:
+        """The loops that strata are answered in and maps move in, by the names of both."""
+        return {n: loop for loop in self.loops.values() for n in (*loop.strata, *loop.maps)}
+
+    def around(self, loop: Loop) -> set[str]:
+        """The relations that a loop reads from outside."""
+        return {r for n in loop.maps for r in self.maps[n].reads}.difference(loop.strata)
+
     def looked_up(self) -> set[str]:
         """The maps that statements of single changes look up."""
         changes = [s for k in self.kept.values() for found in k.changes.values() for s in found]
