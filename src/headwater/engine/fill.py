@@ -123,7 +123,7 @@ class Backfill:
                 self.working.fresh.add(name)
                 first = pa.table({by_round.round_of(self.program.strata[name]): [1]})
                 self.increment.touched.setdefault(name, []).append(first)
-        self.increment.loop(loop)
+        self.increment.loop(loop, new=True)
         self.working.fresh.difference_update(loop.strata)
 
     def _fill(self, maps: list[Map]) -> None:

@@ -342,6 +342,14 @@ class Diffuse:
 
 
 @dataclass(frozen=True)
+class Until:
+    """What a loop ends by: the stratum of rows that have moved too far at a round, and the map that counts them by round."""
+
+    far: str
+    count: Map
+
+
+@dataclass(frozen=True)
 class Loop:
     """A loop: its collections and the answers inside of it, all with a column that says at which round a row comes or goes.
 
@@ -357,6 +365,8 @@ class Loop:
     level: int
     times: int | None = None
     limit: int = 10_000
+    until: Until | None = None
+    """What says that it has ended, where it ends when its values are near enough to those of the round before."""
     diffuse: Diffuse | None = None
     """How it is kept in diffuse mode, in which its collections are relations without rounds, and no strata."""
 
