@@ -18,7 +18,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.engine.change import Change, schema_of
-from headwater.engine.here.answers import current, different, keep_answers, nothing, rows, signed
+from headwater.engine.here.answers import (
+    current,
+    different,
+    keep_answers,
+    nothing,
+    rows,
+    signed,
+)
 from headwater.engine.here.by_round import arranged
 from headwater.engine.here.equal_rows import consolidated, different_rows
 from headwater.engine.here.statements import changes_of
@@ -30,7 +37,7 @@ from headwater.plan.diffuse import is_value
 from headwater.plan.program import WEIGHT, Diffuse, Loop, Map, Program, Settled, Stratum
 from headwater.state.arrangement import INDEX, Arrangement
 from headwater.state.keys import Ints
-from headwater.state.run import LEAST, MOST, RunRef, column
+from headwater.state.run import column
 
 if TYPE_CHECKING:
     from headwater.engine.increment import Increment
@@ -54,12 +61,22 @@ def run(increment: Increment, loop: Loop, new: bool = False) -> None:
 
 
 def touching(program: Program) -> list[Stratum]:
-    """Settled strata as though they were answered from the maps that say which of their groups are there."""
-    settled = [s for x in program.loops.values() if x.diffuse for s in x.diffuse.settled]
-    return [
-        replace(program.strata[s.stratum], group=s.groups, distinct=(), from_bags=(), ranked=None)
-        for s in settled
-    ]
+    """What is touched in loops by other maps than those of their strata.
+
+    Settled strata are touched as though they were answered from the groups that are there, and collections, which are none, as
+    though they were answered from the rows that the step gives.
+    """
+    out = []
+    for loop in program.loops.values():
+        if loop.diffuse is None:
+            continue
+        for s in loop.diffuse.settled:
+            of = program.strata[s.stratum]
+            out.append(replace(of, group=s.groups, distinct=(), from_bags=(), ranked=None))
+        for name, m in zip(loop.collections, loop.diffuse.steps, strict=True):
+            row = program.relations.rows[name]
+            out.append(Stratum(name, "", row, m, (), (), None, None, False, (), (), None))
+    return out
 
 
 class Moves(NamedTuple):
@@ -82,9 +99,8 @@ class _Diffusing:
         self.settled = {s.stratum: s for s in self.of.settled}
         self.asked: dict[str, pa.Table] = {}
         """Of each settled stratum the groups that an input touched in this increment."""
-        self.answered: dict[str, dict[str, list[RunRef]]] = {}
-        """The runs that the maps of a stratum had in addition when it was answered last in this increment."""
-        self.seen: dict[str, set[RunRef]] = {}
+        self.answered: dict[str, dict[str, Arrangement]] = {}
+        """The maps of a stratum as they were when it was answered last in this increment."""
         self.moved: dict[str, list[pa.Table]] = {}
         self.fresh: set[str] = set()
         """Answers without groups that have never been given."""
@@ -135,7 +151,7 @@ class _Diffusing:
                 break
             visited.append((at, sum(t.num_rows for t in moves.values())))
             self._carry(moves)
-        for name in self.loop.strata:
+        for name in self.loop.relations:
             self.increment.changes.pop(name, None)
             self.increment.touched.pop(name, None)
         for name, tables in self.moved.items():
@@ -169,12 +185,10 @@ class _Diffusing:
 
     def _between(self, s: Stratum, keys: pa.Table) -> pa.Table:
         """The rows of a stratum that came and went since it was answered last, in this increment or before it."""
-        names = [m.name for m in s.maps]
         had = self.answered.get(s.name, {})
 
         def before(name: str) -> Arrangement:
-            refs = [*self.working.refs.get(name, ()), *had.get(name, ())]
-            return Arrangement(self.working.spec(name), refs, self.working.runs)
+            return had[name] if name in had else self.working.before(name)
 
         after = current(self.working.now, s, keys)
         if s.answers is not None:
@@ -187,7 +201,7 @@ class _Diffusing:
         if s.answers is not None:
             keep_answers(self.working, s, found)
         self.fresh.discard(s.name)
-        self.answered[s.name] = {n: list(self.working.added.get(n, ())) for n in names}
+        self.answered[s.name] = {m.name: self.working.as_now(m.name) for m in s.maps}
         return rows(s, found, self.increment.session.evaluate)
 
     def _last(self, s: Stratum, keys: pa.Table, at: Arrangement) -> pa.Table:
@@ -240,16 +254,14 @@ class _Diffusing:
     def _compared(self, place: int, due: pa.Table | None) -> Moves:
         """How the rows of a collection move, at the keys at which the step gives others than it did."""
         told, step, row = self.of.told[place], self.of.steps[place], self._row(place)
-        new = [r for r in self.working.added.get(step.name, ()) if r not in self._seen(step)]
-        self._seen(step).update(new)
-        at = self.working.now(step.name)
-        touched = [at.collected(new, LEAST, MOST).select(step.lookup)] if new else []
+        touched = self.increment.touched.pop(self.loop.collections[place], [])
+        touched = [t.select(step.lookup) for t in touched]
         if due is not None:
             touched.append(due.select(told.lookup).rename_columns(list(step.lookup)))
         keys = _different(touched)
         if keys is None:
             return Moves(row.empty_table(), pa.table({}), 0)
-        answer = _found(at, keys, step)
+        answer = _found(self.working.now(step.name), keys, step)
         last = _found(self.working.now(told.name), keys, told)
         values = [n for n, t in told.key if is_value(t)]
         moves, withheld = _far(keys.num_rows, answer, last, values, self.of.how.cut)
@@ -279,9 +291,6 @@ class _Diffusing:
     def _row(self, place: int) -> pa.Schema:
         name = self.loop.collections[place]
         return schema_of(self.increment.program.relations.rows[name])
-
-    def _seen(self, m: Map) -> set[RunRef]:
-        return self.seen.setdefault(m.name, set())
 
     # --- what is due ------------------------------------------------------------------------------------------------
 

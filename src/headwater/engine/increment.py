@@ -140,6 +140,7 @@ class Increment:
                 self.strata.setdefault(m, []).append(s)
         self.touching = diffuse.touching(program)
         """Strata whose groups are touched by what a map besides their own says."""
+        self.answered |= {s.name for s in self.touching}
         for s in self.touching:
             self.strata.setdefault(s.group.name, []).append(s)
 

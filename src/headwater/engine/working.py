@@ -142,6 +142,15 @@ class Working:
             self.spec(name), [*self.refs.get(name, ()), *self.added.get(name, ())], self.runs
         )
 
+    def as_now(self, name: str) -> Arrangement:
+        """A map as it is now, whatever becomes of its runs in memory."""
+        at = self.now(name)
+        runs = Overlay(self.runs.below)
+        runs.memory = {
+            r.file: self.runs.memory[r.file] for r in at.refs if r.file in self.runs.memory
+        }
+        return Arrangement(at.spec, at.refs, runs)
+
     def new(self, name: str) -> Arrangement:
         """What the increment has added to a map."""
         return Arrangement(self.spec(name), self.added.get(name, ()), self.runs)

@@ -47,7 +47,8 @@ from headwater.calculus.types import (
     bag,
 )
 from headwater.errors import NotIncremental
-from headwater.plan.answers import Answering, summed
+from headwater.plan.answer_terms import summed
+from headwater.plan.answers import Answering
 from headwater.plan.equal_maps import digest
 from headwater.plan.flow import connected
 from headwater.plan.loops import collection, part, rows_of
@@ -208,8 +209,10 @@ class Diffusing:
         self.compiler = compiler
         self.names = set(collections)
         """Everything that moves: collections, and answers that read what moves."""
+        self.living = set(collections)
+        """What of it follows X* by equalities; settled answers do not, nor what reads them alone."""
         self.sustained = set(collections)
-        """What of it could keep itself alive: settled answers have inputs to live from."""
+        """What of it has rows only while X* has some."""
         self.strata: list[str] = []
         self.settled: list[Settled] = []
         self.left_out: list[str] = []
@@ -224,12 +227,10 @@ class Diffusing:
             made = self._settled(answering)
         else:
             made = answering.stratum()
-            lives = any(
-                self.sustained.intersection(s.name for _, s in m.atoms if isinstance(s, Rel))
-                for m in moving
-            )
-            if lives:
+            if any(self.living.intersection(_names(m)) for m in moving):
                 self._check(answering, made)
+                self.living.add(made.name)
+            if all(self.sustained.intersection(_names(m)) for _, m in answering.monomials):
                 self.sustained.add(made.name)
         self.names.add(made.name)
         self.strata.append(made.name)
@@ -326,7 +327,7 @@ class Diffusing:
 
     def check_rows(self, m: Monomial) -> None:
         """Raises where rows of the loop come of rows of the loop alone."""
-        rows = [s.name for _, s in m.atoms if isinstance(s, Rel)]
+        rows = _names(m)
         if rows and self.sustained.issuperset(rows):
             raise _refused("rows of the loop come of rows of the loop alone, and would never go")
 
@@ -383,6 +384,10 @@ def _only_different(answering: Answering) -> bool:
     ]
     shown = m.output.key if isinstance(m.output, Sng) else m.output
     return bool(positive) and variables(shown) <= {answering.term.key}
+
+
+def _names(m: Monomial) -> set[str]:
+    return {s.name for _, s in m.atoms if isinstance(s, Rel)}
 
 
 def _filters(m: Monomial) -> list[Term]:
