@@ -33,7 +33,7 @@ from headwater.engine.here.statements import run as run_statement
 from headwater.engine.probing import probe
 from headwater.engine.working import Overlay, Working
 from headwater.errors import EngineError
-from headwater.plan.diffuse import is_value
+from headwater.plan.diffuse import given_columns, is_value
 from headwater.plan.program import WEIGHT, Diffuse, Loop, Map, Program, Settled, Stratum
 from headwater.state.arrangement import INDEX, Arrangement
 from headwater.state.keys import Ints
@@ -109,13 +109,12 @@ class _Diffusing:
     def start(self) -> None:
         """X* as it starts, and every group as though it had been touched."""
         tables: dict[str, list[pa.Table]] = {}
-        for s in self.of.start:
-            if s.drives in self.increment.changes:
-                rows = self.increment.table(s.drives)
+        for first in self.of.start:
+            if first.drives in self.increment.changes:
+                rows = self.increment.table(first.drives)
                 scalars = self.increment.session.evaluate
-                tables.setdefault(s.target.name, []).append(
-                    run_statement(s, rows, self.working, scalars)
-                )
+                made = run_statement(first, rows, self.working, scalars)
+                tables.setdefault(first.target.name, []).append(made)
         self.increment.changes = changes = {}
         for told, name in zip(self.of.told, self.loop.collections, strict=True):
             if told.name in tables:
@@ -229,7 +228,8 @@ class _Diffusing:
             gone = self._last(s, some, self.working.now(s.answers.name))
             found = signed(s, [(gone, -1), (after, 1)])
             keep_answers(self.working, s, found)
-            changes.append(rows(s, found, self.increment.session.evaluate))
+            made = rows(s, found, self.increment.session.evaluate)
+            changes.append(made if self.near is None else self.near.taken(s, made))
         return consolidated(pa.concat_tables(changes))
 
     def _asked(self, s: Stratum, of: Settled, keys: pa.Table) -> pa.Table:
@@ -285,7 +285,7 @@ class _Diffusing:
         """Runs the statements of relations of the loop, one after another."""
         for name, change in changes.items():
             self.increment.changes[name] = Change.of(change)
-            self.increment.round(self.maps, {name}, self.near and self.near.snapped)
+            self.increment.round(self.maps, {name})
             del self.increment.changes[name]
 
     def _row(self, place: int) -> pa.Schema:
@@ -314,67 +314,82 @@ class _Diffusing:
 
 
 class Near:
-    """Fractions that are taken for one: those within ε of each other, one of which was told when the other came.
+    """Fractions that are taken for others: those of a row that is told within ε of one that was told before.
 
-    An alias is given once and stays, so that what came under it goes under it.
+    Who is given a row of the loop, such as a point its centre, goes on under the fractions that it had when it was new, so that
+    groups by them stay together while it moves. An alias is given once and stays: what came under it goes under it.
     """
 
     def __init__(self, of: Diffuse, working: Working):
         assert of.aliases is not None and of.how.near is not None
-        self.of, self.working, self.epsilon = of, working, of.how.near
+        self.map, self.working, self.epsilon = of.aliases, working, of.how.near
         self.aliases: dict[float, float] = {}
-        for t in working.now(of.aliases.name).scan():
+        for t in working.now(self.map.name).scan():
             pairs = zip(column(t, "k0").to_pylist(), column(t, "k1").to_pylist(), strict=True)
             self.aliases.update(pairs)
 
     def told(self, told: Map, change: pa.Table) -> None:
-        """Gives each fraction that is told the alias of the nearest one that was told before, if one is near."""
-        assert self.of.aliases is not None
-        there = list(self.working.now(told.name).scan())
-        if sum(t.num_rows for t in (*there, change)) > MOST_NEAR:
+        """Gives the fractions of rows that are told the aliases of the nearest row that was told before, if one is near."""
+        there = pa.concat_tables(
+            [change.slice(0, 0), *(self._rows(told, t) for t in self.working.now(told.name).scan())]
+        )
+        if there.num_rows + change.num_rows > MOST_NEAR:
             raise EngineError(
-                f"a loop in diffuse mode has more than {MOST_NEAR:,} rows, of which those that are near are one",
+                f"a loop in diffuse mode tells more than {MOST_NEAR:,} rows, of which those that are near are one",
                 hint="leave near= out, and give rows a key that is no fraction\nthe database is as it was before",
             )
-        new: dict[float, float] = {}
-        for name, key in zip(told.fields, told.columns, strict=True):
-            if not pa.types.is_floating(change.schema.field(name).type):
-                continue
-            known = np.unique(np.concatenate([[], *(_floats(column(t, key)) for t in there)]))
-            for value in np.unique(
-                _floats(column(change.filter(pc.greater(change.column(WEIGHT), 0)), name))
-            ):
-                v = float(value)
-                if v in self.aliases or not np.isfinite(v):
-                    continue
-                near = known[np.abs(known - v) <= self.epsilon]
-                best = float(near[np.argmin(np.abs(near - v))]) if len(near) else v
-                new[v] = self.aliases[v] = self.aliases.get(best, best)
-        if new:
-            m = self.of.aliases
-            ones = pa.array(np.ones(len(new), np.int64))
-            table = pa.table({"k0": list(new), "k1": list(new.values()), "r0": ones})
-            entries, _ = self.working.now(m.name).merge(changes_of(m, table), blind=True)
-            self.working.add(m.name, entries)
+        types = dict(told.key)
+        named = list(zip(told.fields, told.columns, strict=True))
+        values = [n for n, k in named if is_value(types[k])]
+        exact = [n for n, k in named if not is_value(types[k])]
+        came = change.filter(pc.greater(change.column(WEIGHT), 0))
+        old, new = (np.array([_floats(column(t, n)) for n in values]) for t in (there, came))
+        places: dict[str, list[int]] = {}
+        for i, key in enumerate(there.select(exact).to_pylist()):
+            places.setdefault(str(key), []).append(i)
+        found: dict[float, float] = {}
+        for i, key in enumerate(came.select(exact).to_pylist()):
+            row, others = new[:, i], old[:, places.get(str(key), [])]
+            away = np.abs(others - row[:, None]).max(axis=0)
+            at = int(np.argmin(away)) if len(away) else 0
+            taken = others[:, at] if len(away) and away[at] <= self.epsilon else row
+            for v, w in zip(row.tolist(), taken.tolist(), strict=True):
+                if v not in self.aliases and v == v:
+                    found[v] = self.aliases[v] = self.aliases.get(w, w)
+        self._keep(found)
 
-    def snapped(self, name: str, table: pa.Table) -> pa.Table:
-        """What is emitted to a map of groups, with fractions in its key as what they are taken for."""
-        if name not in self.of.snapped or not table.num_rows:
-            return table
-        for i, (n, t) in enumerate(self.working.maps[name].key):
-            if is_value(t) and pa.types.is_floating(table.schema.field(n).type):
-                different, at = np.unique(
-                    _floats(column(table, n), drop=False), return_inverse=True
-                )
-                taken = np.array([self.aliases.get(float(v), float(v)) for v in different])
-                cells = pa.array(taken[at], mask=np.asarray(column(table, n).is_null()))
-                table = table.set_column(i, n, cells.cast(table.schema.field(n).type))
+    def _keep(self, found: dict[float, float]) -> None:
+        if found:
+            ones = pa.array(np.ones(len(found), np.int64))
+            table = pa.table({"k0": list(found), "k1": list(found.values()), "r0": ones})
+            entries, _ = self.working.now(self.map.name).merge(
+                changes_of(self.map, table), blind=True
+            )
+            self.working.add(self.map.name, entries)
+
+    def _rows(self, told: Map, table: pa.Table) -> pa.Table:
+        return table.select([*told.columns, "r0"]).rename_columns([*told.fields, WEIGHT])
+
+    def taken(self, s: Stratum, table: pa.Table) -> pa.Table:
+        """The rows of an answer, with the fractions that it is given as what they are taken for."""
+        for n in given_columns(s):
+            place = table.schema.get_field_index(n)
+            table = table.set_column(place, n, self._taken(column(table, n)))
         return table
 
+    def _taken(self, cells: pa.Array) -> pa.Array:
+        if pa.types.is_struct(cells.type):
+            parts = [self._taken(cells.field(i)) for i in range(cells.type.num_fields)]
+            return pa.StructArray.from_arrays(parts, fields=list(cells.type), mask=cells.is_null())
+        if not pa.types.is_floating(cells.type):
+            return cells
+        different, at = np.unique(_floats(cells), return_inverse=True)
+        found = np.array([self.aliases.get(float(v), float(v)) for v in different])
+        return pa.array(found[at], mask=np.asarray(cells.is_null())).cast(cells.type)
 
-def _floats(values: pa.Array, drop: bool = True) -> Any:
-    plain = pc.cast(pc.drop_null(values) if drop else pc.fill_null(values, 0.0), pa.float64())
-    return np.asarray(plain)
+
+def _floats(values: pa.Array) -> Any:
+    return np.asarray(pc.fill_null(pc.cast(values, pa.float64()), np.nan))
 
 
 class Found(NamedTuple):

@@ -190,9 +190,9 @@ class Backfill:
             return self._answered(self.program.strata[relation])
         m = self.sources.get(relation)
         if m is not None and relation in self.increment.inside:  # told by a loop, perhaps just now
-            rows = [t.select([*m.columns, "r0"]) for t in self.working.now(m.name).scan()]
+            found = [t.select([*m.columns, "r0"]) for t in self.working.now(m.name).scan()]
             names = [*m.fields, WEIGHT]
-            return Change.of(pa.concat_tables(rows).rename_columns(names)) if rows else Change()
+            return Change.of(pa.concat_tables(found).rename_columns(names)) if found else Change()
         if m is None and relation not in self.gone:
             return Change()
         if m is None:

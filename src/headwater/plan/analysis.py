@@ -55,8 +55,8 @@ def maps_of(program: Program, view: View, every: bool = False) -> list[Map]:
     roots = view.maps
     for name in strata_of(program, view):
         roots += program.strata[name].maps
-    for loop in diffuse_loops(program, view):
-        roots += _kept_for(program, loop)
+    for loop in loops_of(program, view):
+        roots += _kept_for(program, loop) if loop.diffuse else []
     found: dict[str, Map] = {}
     while roots:
         m = roots.pop(0)
@@ -72,8 +72,8 @@ def maps_of(program: Program, view: View, every: bool = False) -> list[Map]:
 
 def loops_of(program: Program, view: View) -> list[Loop]:
     """The loops that a view is answered through, lowest first."""
-    strata = set(strata_of(program, view))
-    found = [x for x in program.loops.values() if not strata.isdisjoint(x.strata)]
+    names = _reached(program, view).keys()
+    found = [x for x in program.loops.values() if not names.isdisjoint(x.relations)]
     return sorted(found, key=lambda x: x.level)
 
 
@@ -101,16 +101,6 @@ def strata_of(program: Program, view: View) -> list[str]:
     """The strata that a view is answered from, lowest first."""
     names = [n for n in _reached(program, view) if n in program.strata]
     return sorted(names, key=lambda n: program.strata[n].level)
-
-
-def diffuse_loops(program: Program, view: View) -> list[Loop]:
-    """The loops in diffuse mode that a view reads."""
-    names = _reached(program, view)
-    return [
-        loop
-        for loop in program.loops.values()
-        if loop.diffuse is not None and any(n in names for n in loop.collections)
-    ]
 
 
 def _reached(program: Program, view: View) -> dict[str, None]:

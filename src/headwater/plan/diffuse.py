@@ -13,7 +13,7 @@ alive after its reason is gone, which only starting anew can find out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +31,6 @@ from headwater.calculus.terms import (
     Repeat,
     Sng,
     Term,
-    Unbox,
     Var,
     relations,
     substitute,
@@ -57,7 +56,7 @@ from headwater.plan.passes import OF_QUERY
 from headwater.plan.program import Diffuse, Loop, Map, Program, Settled, Stratum
 from headwater.plan.statements import Materializer
 from headwater.plan.together import singles
-from headwater.rules.monomial import Monomial, Signed, monomial, summands
+from headwater.rules.monomial import Monomial, monomial, summands
 from headwater.rules.normalize import normalize
 
 if TYPE_CHECKING:
@@ -129,6 +128,11 @@ def _planned(compiler: Compiler, name: str, term: Repeat, rows: dict[str, Record
     for n in names:
         compiler.relations.levels[n] = level + 1
     near = compiler.diffusion.near is not None
+    if near and not any(_gives_fractions(program.strata[s.stratum]) for s in diffusing.settled):
+        raise _refused(
+            "near= says which fractions are one, and no row of an input is given a fraction of the loop",
+            hint="leave near= out",
+        )
     made = Diffuse(
         compiler.diffusion,
         tuple(told),
@@ -137,7 +141,6 @@ def _planned(compiler: Compiler, name: str, term: Repeat, rows: dict[str, Record
         tuple(start),
         tuple(diffusing.settled),
         tuple(diffusing.left_out),
-        tuple(diffusing.snapped()) if near else (),
         _aliases(compiler, name) if near else None,
     )
     moved = tuple(dict.fromkeys(m.name for m in maps))
@@ -236,14 +239,6 @@ class Diffusing:
         self.strata.append(made.name)
         return made
 
-    def snapped(self) -> Iterator[str]:
-        """The maps of groups that have fractions in their key, and move."""
-        settled = {s.stratum for s in self.settled}
-        for n in self.strata:
-            s = self.compiler.program.strata[n]
-            if n not in settled and any(is_value(t) for _, t in s.group.key):
-                yield from (m.name for m in (s.group, *s.bags))
-
     # --- what ties answers to what moves ------------------------------------------------------------------------
 
     def _moving(self, m: Monomial) -> set[Var]:
@@ -304,7 +299,7 @@ class Diffusing:
             note="the groups that are there",
         )
         self.settled.append(Settled(made.name, groups, asks, tuple(probes)))
-        read = {s.name for _, m in answering.monomials for v, s in m.atoms if v in self._inputs(m)}  # type: ignore[union-attr]
+        read = {s.name for _, m in answering.monomials for v, s in m.atoms if v in self._inputs(m)}
         self.left_out.append(
             f"a row of the loop that moves does not reach all of {', '.join(_sources(compiler.program, read))}:"
             f" groups of {made.name} keep their answer until an input touches them"
@@ -366,6 +361,7 @@ def _asked(m: Monomial, asked: Var, name: str, width: int) -> Monomial:
     """A monomial at some groups: for g in asked collect [key <=> g] · m."""
     key, _ = output_of(m.output)
     same = tuple(Pred(Call("<=>", (Field(asked, f"k{i}"), c))) for i, c in enumerate(key[:width]))
+    assert isinstance(asked.type, RecordType)
     return Monomial(((asked, Rel(name, bag(asked.type))), *m.atoms), (*same, *m.factors), m.output)
 
 
@@ -384,6 +380,24 @@ def _only_different(answering: Answering) -> bool:
     ]
     shown = m.output.key if isinstance(m.output, Sng) else m.output
     return bool(positive) and variables(shown) <= {answering.term.key}
+
+
+def given_columns(s: Stratum) -> list[str]:
+    """The columns of an answer's rows that are no columns of its groups."""
+    key = set(s.group.columns)
+    return [n for n, c in s.row if not key.issuperset(c.reads)]
+
+
+def _gives_fractions(s: Stratum) -> bool:
+    given = given_columns(s)
+    parts = [t for n, t in s.type.fields if n in given]
+    while any(isinstance(t, RecordType) for t in parts):
+        parts = [
+            x
+            for t in parts
+            for x in ([f for _, f in t.fields] if isinstance(t, RecordType) else [t])
+        ]
+    return any(is_value(t) for t in parts)
 
 
 def _names(m: Monomial) -> set[str]:

@@ -204,7 +204,6 @@ class _Checks:
                 raise ValueError(f"`{step.name}` has other columns than what is told of `{name}`")
         held = [*of.told, *of.steps, *of.due, *([of.aliases] if of.aliases else [])]
         _among([m.name for m in held], self.maps.keys(), loop.name, "holds")
-        _among(of.snapped, self.maps.keys(), loop.name, "gives keys to")
         for s in of.start:
             if s.drives not in self.rows:
                 raise ValueError(f"`{loop.name}` starts from `{s.drives}`, which is not there")
@@ -212,11 +211,13 @@ class _Checks:
         for settled in of.settled:
             _among([settled.stratum], set(loop.strata), loop.name, "settles")
             _among([settled.asks], self.rows.keys(), loop.name, "asks")
-            s = self.program.strata[settled.stratum]
-            if s.answers is None or settled.groups.columns != s.group.columns:
+            of_group = self.program.strata[settled.stratum]
+            if of_group.answers is None or settled.groups.columns != of_group.group.columns:
                 raise ValueError(f"`{settled.stratum}` does not keep what it was answered")
             for probing in settled.probes:
-                _among([probing.target.name], {m.name for m in s.maps}, loop.name, "probes for")
+                _among(
+                    [probing.target.name], {m.name for m in of_group.maps}, loop.name, "probes for"
+                )
                 self.statement(None, probing, self.rows[settled.asks])
 
     def ranked(self, s: p.Stratum, r: p.Ranked) -> None:

@@ -335,10 +335,8 @@ class Diffuse:
     start: tuple[Statement, ...] = ()
     settled: tuple[Settled, ...] = ()
     left_out: tuple[str, ...] = ()
-    snapped: tuple[str, ...] = ()
-    """The maps with fractions in their groups' keys, of which those that are near are one."""
     aliases: Map | None = None
-    """Fractions that were told, with those that they are taken for."""
+    """Fractions that were told, with those that they are taken for by who reads them; only with `near`."""
 
 
 @dataclass(frozen=True)
