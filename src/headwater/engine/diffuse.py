@@ -53,8 +53,8 @@ def run(increment: Increment, loop: Loop, new: bool = False) -> None:
     made = _Diffusing(increment, loop)
     before, increment.working.reads_new = increment.working.reads_new, True
     try:
-        if new:
-            made.start()
+        if new or made.is_empty():
+            made.start(new)
         made.run()
     finally:
         increment.working.reads_new = before
@@ -71,12 +71,19 @@ def touching(program: Program) -> list[Stratum]:
         if loop.diffuse is None:
             continue
         for s in loop.diffuse.settled:
-            of = program.strata[s.stratum]
-            out.append(replace(of, group=s.groups, distinct=(), from_bags=(), ranked=None))
-        for name, m in zip(loop.collections, loop.diffuse.steps, strict=True):
+            stratum = program.strata[s.stratum]
+            out.append(replace(stratum, group=s.groups, distinct=(), from_bags=(), ranked=None))
+        of = loop.diffuse
+        for name, step, begins in zip(loop.collections, of.steps, of.begins, strict=True):
             row = program.relations.rows[name]
-            out.append(Stratum(name, "", row, m, (), (), None, None, False, (), (), None))
+            for called, m in ((name, step), (_first(name), begins)):
+                out.append(Stratum(called, "", row, m, (), (), None, None, False, (), (), None))
     return out
+
+
+def _first(collection: str) -> str:
+    """What the rows that a collection starts from are called among what is touched."""
+    return f"{collection}.0"
 
 
 class Moves(NamedTuple):
@@ -102,46 +109,65 @@ class _Diffusing:
         self.answered: dict[str, dict[str, Arrangement]] = {}
         """The maps of a stratum as they were when it was answered last in this increment."""
         self.moved: dict[str, list[pa.Table]] = {}
+        self.also: dict[int, pa.Table] = {}
+        """Of each collection the keys to be compared in the next round, whatever is touched."""
         self.fresh: set[str] = set()
         """Answers without groups that have never been given."""
         self.near = Near(self.of, self.working) if self.of.how.near is not None else None
 
-    def start(self) -> None:
-        """X* as it starts, and every group as though it had been touched."""
-        tables: dict[str, list[pa.Table]] = {}
-        for first in self.of.start:
-            if first.drives in self.increment.changes:
-                rows = self.increment.table(first.drives)
-                scalars = self.increment.session.evaluate
-                made = run_statement(first, rows, self.working, scalars)
-                tables.setdefault(first.target.name, []).append(made)
-        self.increment.changes = changes = {}
-        for told, name in zip(self.of.told, self.loop.collections, strict=True):
-            if told.name in tables:
-                found = pa.concat_tables(tables[told.name]).rename_columns([*told.fields, WEIGHT])
-                changes[name] = consolidated(found)
+    def is_empty(self) -> bool:
+        """Whether X* has no rows, where something was touched that it could start from."""
+        if not any(n in self.increment.touched for n in self._touched_names()):
+            return False
+        return not any(_has_rows(self.working.now(m.name)) for m in self.of.told)
+
+    def _touched_names(self) -> list[str]:
+        return [*self.loop.relations, *map(_first, self.loop.collections)]
+
+    def start(self, new: bool) -> None:
+        """X* as it starts, and every settled group as though it had been touched; answers without groups if they are new."""
+        self.increment.changes, outside = {}, self.increment.changes
+        moves = {}
+        for i, (begins, name) in enumerate(zip(self.of.begins, self.loop.collections, strict=True)):
+            self.increment.touched.pop(_first(name), None)
+            found = [
+                _weighed(t, begins, self._row(i), 1) for t in self.working.now(begins.name).scan()
+            ]
+            if found:
+                moves[name] = pa.concat_tables(found)
+                self.also[i] = moves[name].select(self._key(i))
         for s in self.strata:
             touched = self.increment.touched.setdefault(s.name, [])
             if s.name in self.settled:
                 groups = self.settled[s.name].groups
                 touched += [t.select(groups.columns) for t in self.working.now(groups.name).scan()]
-            elif s.always:
+            elif s.always and new:
                 touched.append(pa.table({"_h": pa.array([0], pa.int64())}))
                 self.fresh.add(s.name)
-        self._carry({n: t for n, t in changes.items() if t.num_rows})
+        self._carry(moves)
+        self.increment.changes |= outside
+
+    def _key(self, place: int) -> list[str]:
+        """The key columns of the rows of a collection."""
+        told = self.of.told[place]
+        names = dict(zip(told.columns, told.fields, strict=True))
+        return [names[k] for k in told.lookup]
 
     def run(self) -> None:
         """Rounds until nothing moves."""
-        keys = self._due()
+        for place, due in self._due().items():
+            self.also[place] = _together(self.also.get(place), due)
         withheld, visited = 0, list[tuple[int, int]]()
         for at in range(1, self.of.how.rounds + 2):
             self._answer()
             found = {
-                name: self._compared(i, keys.pop(i, None))
+                name: self._compared(i, self.also.pop(i, None))
                 for i, name in enumerate(self.loop.collections)
             }
             withheld += sum(m.withheld for m in found.values())
             moves = {n: m.change for n, m in found.items() if m.change.num_rows}
+            if at == 1:
+                self._newcomers(moves)
             if not moves:
                 break
             if at > self.of.how.rounds:
@@ -150,7 +176,7 @@ class _Diffusing:
                 break
             visited.append((at, sum(t.num_rows for t in moves.values())))
             self._carry(moves)
-        for name in self.loop.relations:
+        for name in self._touched_names():
             self.increment.changes.pop(name, None)
             self.increment.touched.pop(name, None)
         for name, tables in self.moved.items():
@@ -251,18 +277,18 @@ class _Diffusing:
 
     # --- X* moves ---------------------------------------------------------------------------------------------------
 
-    def _compared(self, place: int, due: pa.Table | None) -> Moves:
+    def _compared(self, place: int, also: pa.Table | None) -> Moves:
         """How the rows of a collection move, at the keys at which the step gives others than it did."""
         told, step, row = self.of.told[place], self.of.steps[place], self._row(place)
         touched = self.increment.touched.pop(self.loop.collections[place], [])
         touched = [t.select(step.lookup) for t in touched]
-        if due is not None:
-            touched.append(due.select(told.lookup).rename_columns(list(step.lookup)))
+        if also is not None:
+            touched.append(also.rename_columns(list(step.lookup)))
         keys = _different(touched)
         if keys is None:
             return Moves(row.empty_table(), pa.table({}), 0)
-        answer = _found(self.working.now(step.name), keys, step)
-        last = _found(self.working.now(told.name), keys, told)
+        answer = _found(self.working.now(step.name), keys)
+        last = _found(self.working.now(told.name), keys)
         values = [n for n, t in told.key if is_value(t)]
         moves, withheld = _far(keys.num_rows, answer, last, values, self.of.how.cut)
         both = [
@@ -271,6 +297,27 @@ class _Diffusing:
         ]
         change = consolidated(pa.concat_tables(both))
         return Moves(change, keys.filter(pa.array(moves)), withheld)
+
+    def _newcomers(self, moves: dict[str, pa.Table]) -> None:
+        """Adds rows that the loop starts from anew, at keys at which the step gives none and none were told.
+
+        They are compared in the next round: what the step gives by then is told instead.
+        """
+        for i, name in enumerate(self.loop.collections):
+            touched = self.increment.touched.pop(_first(name), [])
+            begins, told, step = self.of.begins[i], self.of.told[i], self.of.steps[i]
+            keys = _different([t.select(begins.lookup) for t in touched])
+            if keys is None:
+                continue
+            begun, *others = (_found(self.working.now(m.name), keys) for m in (begins, told, step))
+            there = np.zeros(keys.num_rows, np.bool_)
+            for f in others:
+                there[f.at] = True
+            rows = begun.rows.filter(pa.array(~there[begun.at]))
+            if rows.num_rows:
+                new = _weighed(rows, begins, self._row(i), 1)
+                self.also[i] = new.select(self._key(i))
+                moves[name] = pa.concat_tables([moves[name], new]) if name in moves else new
 
     def _carry(self, moves: dict[str, pa.Table]) -> None:
         """Tells moves, and has them change the maps of the loop."""
@@ -300,7 +347,7 @@ class _Diffusing:
         for i, due in enumerate(self.of.due):
             found = list(self.working.now(due.name).scan())
             if found:
-                out[i] = pa.concat_tables(found)
+                out[i] = pa.concat_tables(found).select(due.lookup)
                 self._set_due(due, out[i], -1)
         return out
 
@@ -400,9 +447,18 @@ class Found(NamedTuple):
     counts: Ints
 
 
-def _found(at: Arrangement, keys: pa.Table, m: Map) -> Found:
+def _found(at: Arrangement, keys: pa.Table) -> Found:
     table = at.lookup(probe(at, keys, _names(keys)))
     return Found(table, np.asarray(column(table, INDEX)), np.asarray(column(table, "r0")))
+
+
+def _has_rows(at: Arrangement) -> bool:
+    return any(t.num_rows for t in at.scan())
+
+
+def _together(a: pa.Table | None, b: pa.Table) -> pa.Table:
+    """Keys with more of them, in columns of the same names."""
+    return b if a is None else pa.concat_tables([a, b.rename_columns(a.column_names)])
 
 
 def _names(keys: pa.Table) -> list[str]:

@@ -127,7 +127,7 @@ def _kept_for(program: Program, loop: Loop) -> list[Map]:
     of = loop.diffuse
     assert of is not None
     asked = [s for settled in of.settled for s in settled.probes]
-    looked_up = sorted({n for s in (*of.start, *asked) for n in s.reads})
-    held = [*of.told, *of.steps, *of.due, *([of.aliases] if of.aliases else [])]
+    looked_up = sorted({n for s in asked for n in s.reads})
+    held = [*of.told, *of.steps, *of.due, *of.begins, *([of.aliases] if of.aliases else [])]
     groups = [s.groups for s in of.settled]
     return [*held, *groups, *(program.maps[n] for n in (*loop.maps, *looked_up))]

@@ -105,16 +105,13 @@ def _planned(compiler: Compiler, name: str, term: Repeat, rows: dict[str, Record
     step = substitute(term.step, {term.var: x})
     program, before = compiler.program, set(compiler.program.maps)
     compiler.diffusing = None
-    starts = [compiler.monomials(part(term.start, place), name) for place in rows]
+    begins = [_begun(compiler, row, part(term.start, place), name) for place, row in rows.items()]
     compiler.diffusing = diffusing = Diffusing(compiler, set(names))
     moving, compiler.maps.moving = compiler.maps.moving, diffusing.names
     for n, row in names.items():
         compiler.relations.rows[n], compiler.relations.levels[n] = row, 0
     try:
         told = [_told(compiler, n, row) for n, row in names.items()]
-        start = [
-            _begun(compiler, m, b) for m, begun in zip(told, starts, strict=True) for b in begun
-        ]
         steps = [
             _stepped(compiler, n, row, part(step, place))
             for (n, row), place in zip(names.items(), rows, strict=True)
@@ -124,7 +121,7 @@ def _planned(compiler: Compiler, name: str, term: Repeat, rows: dict[str, Record
     new = [m for m in program.maps.values() if m.name not in before and m.name in program.kept]
     maps = [m for m in new if not diffusing.names.isdisjoint(m.reads)]
     groups = [s.groups for s in diffusing.settled]
-    level = max(m.level for m in (*maps, *steps, *groups))
+    level = max(m.level for m in (*maps, *steps, *begins, *groups))
     for n in names:
         compiler.relations.levels[n] = level + 1
     near = compiler.diffusion.near is not None
@@ -138,7 +135,7 @@ def _planned(compiler: Compiler, name: str, term: Repeat, rows: dict[str, Record
         tuple(told),
         tuple(steps),
         tuple(_due(compiler, m) for m in told),
-        tuple(start),
+        tuple(begins),
         tuple(diffusing.settled),
         tuple(diffusing.left_out),
         _aliases(compiler, name) if near else None,
@@ -170,14 +167,11 @@ def _stepped(compiler: Compiler, name: str, row: RecordType, step: Term) -> Map:
     return compiler.maps.keep(term, _key(row), strategy=compiler.strategy, note=note)
 
 
-def _begun(compiler: Compiler, told: Map, begun: tuple[int, Monomial]) -> Any:
-    """The statement that computes what X* is at first: one relation is read whole, and the rest looked up."""
-    sign, m = begun
-    named = [v for v, s in m.atoms if isinstance(s, Rel)]
-    changing = (
-        v for v, s in m.atoms if isinstance(s, Rel) and s.name not in compiler.relations.static
-    )
-    return compiler.maps.driven(told, sign, m, next(changing, named[0]))
+def _begun(compiler: Compiler, row: RecordType, start: Term, of: str) -> Map:
+    """The map of the rows that X* starts from, which nothing moves in the loop."""
+    term = summed(compiler.monomials(start, of), bag(row))
+    note = "the rows that the loop starts from"
+    return compiler.maps.keep(term, _key(row), strategy=compiler.strategy, note=note)
 
 
 def _due(compiler: Compiler, told: Map) -> Map:
