@@ -95,11 +95,6 @@ def _planned(compiler: Compiler, name: str, term: Repeat, rows: dict[str, Record
             hint="write both as one loop of several collections",
         )
     names = {collection(name, i): row for i, row in enumerate(rows.values())}
-    for row in names.values():
-        if not any(is_value(t) for _, t in row.fields):
-            raise _refused(
-                "the rows of the loop have no number with a fraction, so that none is near another"
-            )
     read = [Rel(n, bag(row)) for n, row in names.items()]
     x: Term = read[0] if "" in rows else Record(tuple(zip(rows, read, strict=True)))
     step = substitute(term.step, {term.var: x})
@@ -160,8 +155,7 @@ def _stepped(compiler: Compiler, name: str, row: RecordType, step: Term) -> Map:
     """The map of the rows that the step gives."""
     found = compiler.monomials(compiler.run(OF_QUERY, step, name), name)
     assert compiler.diffusing is not None
-    for _, m in found:
-        compiler.diffusing.check_rows(m)
+    compiler.diffusing.check_rows([m for _, m in found], row)
     term = summed(found, bag(row))
     note = "the rows that the step gives"
     return compiler.maps.keep(term, _key(row), strategy=compiler.strategy, note=note)
@@ -314,11 +308,24 @@ class Diffusing:
 
     # --- what is refused --------------------------------------------------------------------------------------------
 
-    def check_rows(self, m: Monomial) -> None:
-        """Raises where rows of the loop come of rows of the loop alone."""
-        rows = _names(m)
-        if rows and self.sustained.issuperset(rows):
-            raise _refused("rows of the loop come of rows of the loop alone, and would never go")
+    def check_rows(self, found: Sequence[Monomial], row: RecordType) -> None:
+        """Raises where no value of rows follows the loop, or where rows come of rows of the loop alone."""
+        values = [i for i, (_, t) in enumerate(row.fields) if is_value(t)]
+        follow = (
+            variables(cell) & self._moving(m)
+            for m in found
+            for i, cell in enumerate(output_of(m.output)[0])
+            if i in values
+        )
+        if found and not any(follow):
+            raise _refused(
+                "the rows of the loop have no number with a fraction that follows the loop, so that none is near another"
+            )
+        for names in map(_names, found):
+            if names and self.sustained.issuperset(names):
+                raise _refused(
+                    "rows of the loop come of rows of the loop alone, and would never go"
+                )
 
     def _check(self, answering: Answering, made: Stratum) -> None:
         """Raises where an answer is the least, the greatest, the first or the different ones of rows of the loop."""
@@ -329,7 +336,9 @@ class Diffusing:
             what = sorted({b.function for b in made.from_bags}) or ["DISTINCT"]
             raise _refused(f"{', '.join(what)} of rows of the loop is a row of the loop")
         if _only_different(answering):
-            raise _refused("different rows of the loop (DISTINCT, UNION) are rows of the loop")
+            raise _refused(
+                "different rows of the loop (DISTINCT, UNION, EXISTS) are rows of the loop"
+            )
 
 
 class _Recorded(Materializer):
@@ -360,20 +369,22 @@ def _asked(m: Monomial, asked: Var, name: str, width: int) -> Monomial:
 
 
 def _only_different(answering: Answering) -> bool:
-    """Whether the rows of an answer are keys of its groups that have a row: each k ↦ v in m collect [v > 0] · {k}."""
+    """Whether the rows of an answer are keys of its groups that have rows: each k ↦ v in m collect [v > 0] · {k}.
+
+    So are those of DISTINCT and of EXISTS; those of NOT EXISTS have none of what they look for.
+    """
     if not isinstance(answering.term, Each):
         return False
     m = monomial(answering.body)
-    positive = [
-        f
-        for f in m.factors
-        if isinstance(f, Pred)
+    positive = all(
+        isinstance(f, Pred)
         and isinstance(f.condition, Call)
         and f.condition.function == ">"
         and isinstance(f.condition.args[1], Const)
-    ]
+        for f in m.factors
+    )
     shown = m.output.key if isinstance(m.output, Sng) else m.output
-    return bool(positive) and variables(shown) <= {answering.term.key}
+    return positive and variables(shown) <= {answering.term.key}
 
 
 def given_columns(s: Stratum) -> list[str]:
