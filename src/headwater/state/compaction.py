@@ -16,10 +16,10 @@ from itertools import groupby
 import numpy as np
 import pyarrow as pa
 
-from headwater.state.arrangement import Arrangement, any_ring
+from headwater.state.arrangement import Arrangement, any_ring, there
 from headwater.state.keys import Bools
 from headwater.state.purging import FEW, Dead, zones_of
-from headwater.state.run import LEAST, MOST, RunRef, Writer, column
+from headwater.state.run import LEAST, MOST, RunRef, Writer
 
 FAN = 4
 """How many generations of like size there are before they become one."""
@@ -106,7 +106,7 @@ def compact(
             table = part.together(refs, a, b)
             kept = np.ones(table.num_rows, np.bool_)
             if oldest:
-                kept &= np.asarray(column(table, spec.count)) != 0
+                kept &= there(spec, table)
             elif spec.kind == "change":
                 kept &= any_ring(spec, table)
             if dead is not None:
