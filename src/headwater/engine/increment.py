@@ -17,7 +17,7 @@ on the way; of stored rows, and of the parts of nested ones, the entries that we
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -48,8 +48,6 @@ from headwater.plan.program import (
 from headwater.plan.together import singles
 from headwater.state.arrangement import TooMany
 
-Snapped = Callable[[str, pa.Table], pa.Table]
-"""Of a map and what is emitted to it: the same with other keys."""
 FAILED = {
     DIVIDES: (
         "a row of a view divides by zero",
@@ -215,12 +213,10 @@ class Increment:
 
     # --- rounds ------------------------------------------------------------------------------------------------
 
-    def round(
-        self, maps: Iterable[Map], changed: Iterable[str], snapped: Snapped | None = None
-    ) -> None:
+    def round(self, maps: Iterable[Map], changed: Iterable[str]) -> None:
         """The statements of some changes, all reading the same maps, and then the merges."""
         names = set(changed).intersection(self.changes)
-        self.execute([s for m in maps for s in self.program.statements(m, names)], snapped)
+        self.execute([s for m in maps for s in self.program.statements(m, names)])
 
     def _single(self, changed: Iterable[str]) -> set[str]:
         """The changed relations of one row that all maps can take together; none if there is only one."""
@@ -269,31 +265,25 @@ class Increment:
         """The rows of a change, together."""
         return whole(self.changes[relation], self.root, self.working)
 
-    def execute(self, statements: list[Statement], snapped: Snapped | None = None) -> None:
-        """Statements over the changes that are known, and then the merges; `snapped` gives keys that stand for others."""
+    def execute(self, statements: list[Statement]) -> None:
+        """Statements over the changes that are known, and then the merges."""
         strata = [*self.program.strata.values(), *self.touching]
         for s in statements:
             self._arrange(s)
-        if snapped is not None:
-            made = self._emitted(statements, None)
-            self._merge({n: [snapped(n, t) for t in tables] for n, tables in made.items()})
-            return
         if sum(self.changes[n].rows for n in {s.drives for s in statements}) <= self.small:
             with contextlib.suppress(TooMany):  # few rows that match many entries are many
-                self._merge(self._emitted(statements, self.small))
+                self._merge(self._emitted(statements))
                 return
         self.settle()  # a group's value has no state in which a change is missing that came before
         self._touch(self.cluster.round(statements, self.changes, strata, self.answered))
 
-    def _emitted(
-        self, statements: Iterable[Statement], most: int | None
-    ) -> dict[str, list[pa.Table]]:
-        """What statements give here, by map; `TooMany` if a look-up finds more than `most`."""
+    def _emitted(self, statements: Iterable[Statement]) -> dict[str, list[pa.Table]]:
+        """What statements give here, by map."""
         tables = {n: whole(c, self.root, self.working) for n, c in self.changes.items()}
         out: dict[str, list[pa.Table]] = {}
         for s in statements:
             change, scalars = tables[s.drives], self.session.evaluate
-            made = run(s, change, self.working, scalars, most=most)
+            made = run(s, change, self.working, scalars, most=self.small)
             out.setdefault(s.target.name, []).append(made)
         return out
 

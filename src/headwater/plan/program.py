@@ -325,20 +325,18 @@ class Diffuse:
 
     `told` hold the rows of X*, those told last, and `steps` those that the step gives; both are searched by `keys`, the
     columns that are no fractions. `due` have the keys that had yet to move when the rounds of an increment were over.
-    `start` computes the first rows. `left_out` says which changes of X* do not reach what they would have to read whole.
+    `begins` have the rows that X* starts from. `left_out` says which changes of X* do not reach what they would have to read whole.
     """
 
     how: Diffusion
     told: tuple[Map, ...]
     steps: tuple[Map, ...]
     due: tuple[Map, ...]
-    start: tuple[Statement, ...] = ()
+    begins: tuple[Map, ...]
     settled: tuple[Settled, ...] = ()
     left_out: tuple[str, ...] = ()
-    snapped: tuple[str, ...] = ()
-    """The maps with fractions in their groups' keys, of which those that are near are one."""
     aliases: Map | None = None
-    """Fractions that were told, with those that they are taken for."""
+    """Fractions that were told, with those that they are taken for by who reads them; only with `near`."""
 
 
 @dataclass(frozen=True)
