@@ -192,6 +192,9 @@ WITH MUTUALLY RECURSIVE (RETURN AT RECURSION LIMIT {ROUNDS}) ranks (node BIGINT,
 SELECT node, rank FROM ranks
 """
 
+FURTHER = WALKS - 1
+"""Rounds of walks that begin with the edges and not with nothing."""
+
 # --- in Python ---------------------------------------------------------------------------------------------------
 
 
@@ -268,7 +271,7 @@ def walks(edges):
             [(e.src, e.dst) for e in edges]
             + [(src, e.dst) for src, via in walk for e in edges if e.src == via]
         ),
-        times=WALKS - 1,
+        times=FURTHER,
     )
 
 
