@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from headwater.api.handles import Source, ViewHandle
 from headwater.api.versions import Readable
 from headwater.calculus.types import field_names
-from headwater.engine.here.answers import consolidated
+from headwater.engine.here.equal_rows import consolidated
 from headwater.engine.nested.documents import LABELS, DeepChange, Key
 from headwater.engine.nested.rows import LABEL, PATH, TOP, VALUE, VERSION
 from headwater.errors import DamagedState, DefinedAnew, QueryError, StateError

@@ -59,3 +59,9 @@ def test_verify_of_a_limit_without_an_order(tmp_path: Path) -> None:
                 patch.setattr(db, "table", lambda *_, t=made: t)
                 with pytest.raises(StateError, match="differs from its query"):
                     db.verify("few")
+
+
+def test_a_limit_of_rounds_takes_no_rows() -> None:
+    head = "WITH MUTUALLY RECURSIVE (RETURN AT RECURSION LIMIT 3) t (a INT) AS (SELECT a FROM t)"
+    assert not takes_some(f"{head} SELECT a FROM t")
+    assert takes_some(f"{head} SELECT a FROM t LIMIT 3")

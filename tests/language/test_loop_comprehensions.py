@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import linecache
-import random
+import random  # noqa: F401 (queries from text read the names of this module)
 from decimal import Decimal
 from typing import Any
 
@@ -15,26 +15,18 @@ from hypothesis import strategies as st
 import headwater as hw
 from comprehensions import Row, agree, canonical, evaluate, rows
 from headwater.calculus.check import type_of
-from headwater.calculus.data import from_python, to_python
-from headwater.calculus.interpret import interpret
+from headwater.calculus.notation.parse import parse
+from headwater.calculus.notation.text import show
 from headwater.calculus.scalars import order
 from headwater.calculus.terms import (
-    Field,
-    Let,
     Record,
-    Rel,
     Repeat,
-    Term,
     Within,
-    children,
-    rebuild,
-    replaced,
-    substitute,
     subterms,
 )
 from headwater.calculus.types import BIGINT, DOUBLE, MapType, ProductType, bag, record
 from headwater.errors import NoFixpoint, NotIncremental, QueryError, TypeMismatch
-from headwater.language.comprehension import Query, query
+from headwater.language.comprehension import Query, query  # noqa: F401
 from headwater.language.comprehension.on_lists import LoopRow
 from headwater.language.schema import schemas
 from loop_queries import (
@@ -237,6 +229,12 @@ def test_several_collections_are_a_product_by_the_names_of_parameters() -> None:
     assert str(q.read(TYPES)).endswith(".right")
 
 
+@pytest.mark.parametrize("q", LOOPS, ids=lambda q: q.__name__)
+def test_loops_are_read_again_from_their_text(q: Query) -> None:
+    term = q.read(GRAPH)
+    assert parse(show(term), GRAPH) == term
+
+
 def test_within_is_part_of_the_term() -> None:
     assert loop_of(written(FEATURES["until"])).within == Within(0.1, "w", ("k",))
     assert loop_of(written(FEATURES["until a constant outside"])).within == NEAR
@@ -415,6 +413,7 @@ REFUSED = [
     ("hw.repeat(S, lambda xs: [(x.k, x.n) for x in xs])", "RECURSION_TYPES", None, "are _1, _2"),
     ("hw.repeat(S, lambda xs: [x.k for x in xs])", "RECURSION_TYPES", None, "a row is a record at the start, and bigint"),
     ("hw.repeat([x.p for x in R], lambda xs: [x * x for x in xs])", "RECURSION_TYPES", None, "keeps its places"),
+    ("hw.repeat([x.w for x in R], lambda xs: [x.p for x in R])", "RECURSION_TYPES", None, "double at the start, and decimal"),
     ("hw.repeat([x.k for x in R], lambda xs: [x.p for x in R])", "RECURSION_TYPES", None, "decimal(10,2) after a step"),
     ("hw.repeat(R, lambda xs: xs)", "RECURSION_NESTED", "R", "the column `tags` of the start is a collection"),
     ("hw.repeat([x.tags for x in R], lambda xs: xs)", "RECURSION_NESTED", None, "a row of the start"),
@@ -474,137 +473,3 @@ def test_lists_are_refused_the_same(call: str, reason: str) -> None:
     with pytest.raises(NotIncremental) as caught:
         eval(call)
     assert caught.value.reason == reason and caught.value.hint
-
-
-# --- kept up to date -----------------------------------------------------------------------------
-
-
-def without_lets(term: Term) -> Term:
-    """A term with what its lets bind in their places."""
-    if isinstance(term, Let):
-        return substitute(without_lets(term.body), {term.var: without_lets(term.bound)})
-    return rebuild(term, tuple(map(without_lets, children(term))))
-
-
-def steps_as_views(q: Query) -> tuple[list[Term], dict[str, MapType]]:
-    """The steps of a query's loop as queries over one more input for each collection that goes round."""
-    loop = next(t for t in subterms(without_lets(q.read(GRAPH))) if isinstance(t, Repeat))
-    t = type_of(loop)
-    if not isinstance(t, ProductType):
-        return [substitute(loop.step, {loop.var: Rel("before", t)})], {"before": t}
-    assert isinstance(loop.step, Record)
-    inputs = {f"before_{n}": m for n, m in t.fields}
-    parts: dict[Term, Term] = {Field(loop.var, n): Rel(f"before_{n}", m) for n, m in t.fields}  # type: ignore[arg-type]
-    return [replaced(step, parts) for _, step in loop.step.fields], inputs  # type: ignore[return-value]
-
-
-def put(types: dict[str, Any], rows: dict[str, Any], before: dict[str, Any]) -> dict[str, hw.Delta]:
-    """A change from rows to others, in the order of the columns."""
-
-    def cells(name: str, some: list[Any]) -> list[tuple[Any, ...]]:
-        return [tuple(r[n] for n, _ in types[name].key.fields) for r in some]
-
-    return {n: hw.Delta(inserts=cells(n, rows[n]), deletes=cells(n, before[n])) for n in rows}
-
-
-@pytest.mark.parametrize(
-    "q",
-    LOOPS,
-    ids=lambda q: q.__name__,
-)
-def test_the_step_of_a_loop_is_a_view_that_follows_its_data(q: Query, tmp_path: Any) -> None:
-    """What a loop asks of the plan, with the loop's rows as just another input."""
-    steps, round_about = steps_as_views(q)
-    types = {**{n: GRAPH[n] for n in q.inputs}, **round_about}
-    data = [loop_data(seed) for seed in (4, 7, 9)]
-    for i, one in enumerate(data):  # any rows of the type may be what there was the round before
-        for name, t in round_about.items():
-            r = random.Random(i)
-            columns = t.key.fields  # type: ignore[union-attr]
-            one[name] = [
-                Row(
-                    {n: r.randint(1, 3) / 2 if c == DOUBLE else r.randint(0, 3) for n, c in columns}
-                )
-                for _ in range(6)
-            ]
-    with hw.open(tmp_path / "db") as db:
-        for name, t in types.items():
-            db.source(name, ", ".join(f"{n} {c}" for n, c in t.key.fields))  # type: ignore[union-attr]
-        for i, step in enumerate(steps):
-            db.view(f"v{i}", step)
-        before: dict[str, Any] = {n: [] for n in types}
-        for one in data:
-            now = {n: one[n] for n in types}
-            db.apply(put(types, now, before))
-            before = now
-            values = {n: from_python(t, now[n]) for n, t in types.items()}
-            for i, step in enumerate(steps):
-                found = [
-                    {k: v for k, v in r.items() if k != "_w"}
-                    for r in db.table(f"v{i}").to_pylist()
-                    for _ in range(r["_w"])
-                ]
-                assert alike(found, to_python(type_of(step), interpret(step, values)))
-
-
-@query
-def nearest(points, seeds):
-    """The nearest seed of each point, which is the step of k-means."""
-    return [
-        {"id": p.id, "k": min(seeds, key=lambda s: ((s.x - p.x) ** 2 + (s.y - p.y) ** 2, s.k)).k}
-        for p in points
-    ]
-
-
-@query
-def cheapest(nodes, links):
-    """The cheapest link from each node, a node that is not there for none."""
-    return [
-        (n.node, min((k for k in links if k.src == n.node and k.cost is not None),
-                     key=lambda k: (k.cost, -1 if k.dst is None else k.dst),
-                     default={"src": -1, "dst": -1, "cost": None})["dst"])
-        for n in nodes
-    ]  # fmt: skip
-
-
-@query
-def usual(nodes, links):
-    """The most frequent target of each node."""
-    return [
-        {"node": n.node, "to": hw.mode((k.dst for k in links if k.src == n.node), default=n.label)}
-        for n in nodes
-    ]
-
-
-@pytest.mark.parametrize("q", [nearest, cheapest, usual], ids=lambda q: q.__name__)
-def test_views_of_extremes_follow_their_data(q: Query, tmp_path: Any) -> None:
-    with hw.open(tmp_path / "db") as db:
-        for name in q.inputs:
-            db.source(name, ", ".join(f"{n} {t}" for n, t in GRAPH[name].key.fields))  # type: ignore[union-attr]
-        db.view("v", q)
-        before = {name: [] for name in q.inputs}
-        for seed in (1, 5, 8, 3, 7, 0):
-            data = loop_data(seed)
-            db.apply({
-                n: hw.Delta(inserts=[tuple(r.values()) for r in data[n]], deletes=before[n]) for n in q.inputs
-            })  # fmt: skip
-            before = {n: [tuple(r.values()) for r in data[n]] for n in q.inputs}
-            found = [
-                tuple(r.values())[:-1] for r in db.table("v").to_pylist() for _ in range(r["_w"])
-            ]
-            wanted = [
-                tuple(r.values()) if isinstance(r, dict) else r
-                for r in q(*(data[n] for n in q.inputs))
-            ]
-            assert canonical(found) == canonical(wanted), f"seed {seed}"
-
-
-def test_the_nearest_of_none_is_an_error_of_the_change(tmp_path: Any) -> None:
-    with hw.open(tmp_path / "db") as db:
-        db.source("points", "id BIGINT, x DOUBLE, y DOUBLE")
-        db.source("seeds", "k BIGINT, x DOUBLE, y DOUBLE")
-        db.view("v", nearest)
-        with pytest.raises(hw.HeadwaterError, match="empty collection"):
-            db.apply({"points": [(1, 0.0, 0.0)]})
-        db.apply({"points": [(1, 0.0, 0.0)], "seeds": [(7, 1.0, 1.0)]})
-        assert db.table("v").to_pylist() == [{"id": 1, "k": 7, "_w": 1}]

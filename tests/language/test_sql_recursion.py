@@ -197,6 +197,18 @@ def test_in_subqueries() -> None:
         assert answer(text, e=edges) == in_duckdb(text, e=edges)
 
 
+@few
+@given(GOING_UP)
+def test_queries_before_start_and_step(edges: Rows) -> None:
+    """A WITH clause over both: the start reads of it what does not read the loop, the step all of it."""
+    loop = """t(n) AS (WITH u AS (SELECT src AS m FROM e), v AS (SELECT n + 1 AS k FROM t), u2 AS (SELECT m FROM u WHERE m > 1)
+        SELECT m FROM u UNION ALL SELECT k FROM v JOIN (SELECT max(m) AS top FROM u2) q ON k < top)"""
+    text = f"WITH RECURSIVE {loop} SELECT n FROM t"
+    assert answer(text, e=edges) == round_by_round(text, e=edges)
+    with pytest.raises(NotIncremental, match="the first part"):
+        read_sql(text.replace("SELECT m FROM u UNION", "SELECT k FROM v UNION"), SCHEMAS)
+
+
 # --- how many rounds ------------------------------------------------------------------------------------------------
 
 COUNTED = "WITH RECURSIVE t(n) {} AS (SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n < {}) SELECT n FROM t"

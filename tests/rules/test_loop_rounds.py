@@ -19,17 +19,9 @@ from headwater.calculus.notation.parse import parse
 from headwater.calculus.notation.text import show
 from headwater.calculus.ring import RingMap, Value
 from headwater.calculus.terms import (
-    Call,
-    Const,
-    Field,
-    Num,
-    Pred,
-    Record,
     Rel,
     Repeat,
-    Sng,
     Term,
-    Unbox,
     Var,
     change_name,
     relations,
@@ -37,10 +29,8 @@ from headwater.calculus.terms import (
 )
 from headwater.calculus.types import (
     BIGINT,
-    INT,
     Boxed,
     MapType,
-    ProductType,
     RecordType,
     bag,
     record,
@@ -50,6 +40,20 @@ from headwater.rules.delta import delta
 from headwater.rules.monomial import Monomial, Signed, monomial, sum_of, summands
 from headwater.rules.normalize import normalize
 from headwater.rules.rounds import ROUND, at, lifted, started, with_round
+from random_loops import (
+    ANSWERS,
+    LOOP,
+    ROW,
+    ROWS,
+    A,
+    Loop,
+    Random,
+    S,
+    T,
+    X,
+    Y,
+    rows,
+)
 from random_terms import At, Generator
 from strategies import POSITIVE, Pick, drawn, value
 
@@ -57,19 +61,7 @@ pytestmark = pytest.mark.property
 
 FEW = settings(max_examples=settings().max_examples // 5)
 """Stories of several rounds take longer than terms."""
-ROW = record(a=BIGINT, b=BIGINT)
-ROWS = bag(ROW)
-WITH_ROUNDS = bag(with_round(ROW))
-X, Y, A, S, T = (Rel(name, ROWS) for name in "XYAST")
-LOOP = {name: Rel(name, WITH_ROUNDS) for name in "XY"}
-ANSWERS = {"A": Rel("A", WITH_ROUNDS)}
-ONE = Num(1, INT)
 LAST = 5
-
-
-def rows(pick: Pick, most: int = 4) -> RingMap:
-    """A few rows of small numbers and NULL, some of them counted negative."""
-    return value(ROWS, pick, most)
 
 
 def by_round(pick: Pick, first: int) -> RingMap:
@@ -127,46 +119,6 @@ def test_the_value_at_a_round_keeps_sums_and_products(drawn_values: list[RingMap
 
 
 # --- monomials with rounds ------------------------------------------------------------------------------------
-
-
-class Random:
-    """Random monomials over relations of one row type: joins, filters, and outputs of all forms."""
-
-    def __init__(self, pick: Pick):
-        self.pick = pick
-
-    def choose(self, options: Any) -> Any:
-        return options[self.pick(len(options))]
-
-    def monomial(self, moving: list[Rel], steady: list[Rel], output: str = "") -> Monomial:
-        atoms = [*moving, *steady]
-        bound = [(Var(f"x{i}", ROW), r) for i, r in enumerate(atoms)]
-        cells = [Field(v, n) for v, _ in bound for n in ("a", "b")] or [Const(1, BIGINT)]
-        factors = [self.factor(cells) for _ in range(self.pick(3))]
-        return Monomial(tuple(bound), tuple(factors), self.output(bound, cells, output))
-
-    def factor(self, cells: list[Term]) -> Term:
-        left, right = self.choose(cells), self.choose([*cells, Const(1, BIGINT)])
-        if self.pick(4) == 3:
-            return Unbox(left)
-        return Pred(Call(self.choose(("=", "=", "<=>", "<>", "<")), (left, right)))
-
-    def output(self, bound: list[Any], cells: list[Term], form: str) -> Term:
-        some = [self.choose([*cells, Const(2, BIGINT)]) for _ in range(2)]
-        match form or self.choose(("row", "whole", "cell", "map", "number", "pair")):
-            case "whole" if bound:
-                return Sng(self.choose(bound)[0], ONE)
-            case "pair" if bound:
-                whole = Record((("row", self.choose(bound)[0]), ("c", some[0])))
-                return Sng(whole, Record((("n", ONE), ("s", Unbox(some[1])))))
-            case "cell":
-                return Sng(some[0], Unbox(some[1]))
-            case "map":
-                return Sng(Record((("k", some[0]),)), Sng(Record((("o", some[1]),)), ONE))
-            case "number":
-                return Unbox(some[0])
-            case _:
-                return Sng(Record((("a", some[0]), ("b", some[1]))), ONE)
 
 
 def a_monomial(pick: Pick) -> Monomial:
@@ -292,47 +244,6 @@ def test_a_column_of_that_name_is_refused() -> None:
 
 
 # --- loops as sums of products ------------------------------------------------------------------------------------
-
-
-class Loop:
-    """A loop over one or two collections, whose start and step are sums of monomials."""
-
-    def __init__(self, pick: Pick, most: int):
-        random, self.names = Random(pick), "XY"[: 1 + pick(2)]
-        both = [Rel(n, ROWS) for n in self.names]
-        self.start = {n: [(1, random.monomial([], [S], "whole"))] * pick(3) for n in self.names}
-        self.step: dict[str, Signed] = {}
-        for n in self.names:
-            count = 1 + pick(2)
-            moving = [[random.choose(both) for _ in range(pick(most + 1))] for _ in range(count)]
-            steady = [[random.choose((S, T)) for _ in range(pick(2))] for _ in range(count)]
-            forms = ("row", "whole")
-            self.step[n] = [
-                ((1, 1, -1)[pick(3)], random.monomial(m, s, forms[pick(2)] if m or s else "row"))
-                for m, s in zip(moving, steady, strict=True)
-            ]
-
-    def repeat(self, times: int) -> Repeat:
-        """The loop as a term."""
-        product = ProductType(tuple((n, ROWS) for n in self.names))
-        var = Var("L", product)
-        inside = {Rel(n, ROWS): Field(var, n) for n in self.names}
-        return Repeat(
-            var,
-            Record(tuple((n, sum_of(self.start[n], ROWS)) for n in self.names)),
-            Record(tuple((n, substitute(sum_of(self.step[n], ROWS), inside)) for n in self.names)),
-            times=times,
-        )
-
-    def lifted(self, last: int) -> dict[str, Term]:
-        """start·(t⁰ − t¹) + F̂(d X̂, S), for each collection."""
-        loop = {n: LOOP[n] for n in self.names}
-        out: dict[str, Term] = {}
-        for n in self.names:
-            start = [(s * t, m) for s, b in self.start[n] for t, m in started(b, last)]
-            step = [(s, lifted(m, loop, {}, last)) for s, m in self.step[n]]
-            out[n] = sum_of([*start, *step], WITH_ROUNDS)
-        return out
 
 
 def fixpoint(

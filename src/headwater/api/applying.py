@@ -21,10 +21,12 @@ from headwater.api.streaming import Streaming, counted
 from headwater.calculus.patterns import Punctuation, Range
 from headwater.dataflow.graph import Graph
 from headwater.engine.change import Change
+from headwater.engine.increment import Increment
 from headwater.engine.spark.session import Counts
 from headwater.engine.working import Working
 from headwater.errors import BadChange, BadPattern, UnknownName
 from headwater.language.closes import closed, punctuated
+from headwater.plan.analysis import diffuse_loops, rounds_of
 from headwater.state.store import StoreWriter
 
 APPLY = "apply"
@@ -42,11 +44,12 @@ class Beside:
 
 @dataclass(frozen=True)
 class Done:
-    """What is to be told of a commit: deletions that were ignored and late rows, by source, and final rows, by view."""
+    """What is to be told of a commit: deletions that were ignored and late rows, by source; final rows, and answers that were withheld, by view."""
 
     ignored: dict[str, int]
     late: dict[str, int]
     final: dict[str, int]
+    withheld: dict[str, int]
 
 
 class Applying(Streaming):
@@ -132,6 +135,8 @@ class Applying(Streaming):
             id,
             late=done.late,
             closed=done.final,
+            rounds=rounds_of(self.program, self._rounds),
+            withheld=done.withheld,
             warnings=writer.warnings(),
             database=self,
         )
@@ -147,6 +152,16 @@ class Applying(Streaming):
                     f"`{name}` is static, and the stream `{stream.name}` reads it",
                     hint="declare it without static=True, or fill it before the first stream",
                 )
+
+    def _withheld(self, increment: Increment) -> dict[str, int]:
+        """How many answers were withheld of each view that reads a loop in diffuse mode, if any were."""
+        if not increment.withheld:
+            return {}
+        found = {
+            n: sum(increment.withheld.get(x.name, 0) for x in diffuse_loops(self.program, v))
+            for n, v in self.program.views.items()
+        }
+        return {n: count for n, count in found.items() if count}
 
     def _points(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """The punctuations that are given, by source."""
@@ -214,4 +229,4 @@ class Applying(Streaming):
         self._is_over(over)
         new = None if not isinstance(id, str) else (self.version, noted(id, 0, {})[0])
         self._ids.committed(gone, new)
-        return working, Done(ignored, late, counted(final)), size
+        return working, Done(ignored, late, counted(final), self._withheld(increment)), size

@@ -38,10 +38,16 @@ class Carrying(Punctuating):
             at_once = self.policy.at_once(sum(c.rows for c in staged.values()))
             at_once = at_once and not again and increment.possible_at_once(staged)
             increment.run(staged, in_sequence=not at_once)
+            self._visited(increment)
             for name, kept in self.program.views.items():
                 if kept.strategy == "recompute":
                     self._recompute(working, kept, self.catalog, self.catalog.views[name])
         return ignored, increment
+
+    def _visited(self, increment: Increment) -> None:
+        """Notes the rounds that an increment visited, one after another where there are several in a commit."""
+        for loop, visited in increment.rounds.items():
+            self._rounds[loop] = [*self._rounds.get(loop, ()), *visited]
 
     def _register(self, view: ViewDef) -> None:
         check_functions(view)

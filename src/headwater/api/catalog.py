@@ -51,7 +51,7 @@ from headwater.plan.compiler import Compiler
 from headwater.plan.maps import map_of
 from headwater.plan.nested.opening import as_lists
 from headwater.plan.nested.sources import SourcePart, owned_by, rows_of, source_parts
-from headwater.plan.program import Map, Program, keeps_answer
+from headwater.plan.program import Diffusion, Map, Program, keeps_answer
 from headwater.plan.statements import RULES, Materializer
 from headwater.state.log import Version, path_of
 from headwater.state.store import Commit
@@ -184,12 +184,27 @@ class ViewDef:
     """Whether the rows of an answer are kept, as only Spark could tell them when they are read."""
     rules: int = 0
     """By which rules it is planned (`plan.statements.RULES`)."""
+    mode: str = "exact"
+    """How its loops are kept: exactly, or near (`diffuse`)."""
+    cut: float | None = None
+    """How far rows that are told may be from what a loop gives, in diffuse mode."""
+    near: float | None = None
+    """How near fractions in the keys of groups are one."""
+    rounds: int = 50
+    """How often rows may move in one increment, in diffuse mode."""
     replaced: int = 0
     """The version that planned it anew, as its query was replaced, or one that it reads; 0 if none did."""
 
     @property
     def type(self) -> MapType:
         return bag(_row_type(self.row) if self.row else columns(self.ddl))
+
+    @property
+    def diffusion(self) -> Diffusion | None:
+        """How near its loops are kept, if they are not kept exactly."""
+        if self.mode != "diffuse" or self.cut is None:
+            return None
+        return Diffusion(self.cut, self.near, self.rounds)
 
 
 @dataclass
@@ -241,8 +256,8 @@ class Catalog:
             **{n: v.type for n, v in self.views.items()},
         }
 
-    def compiler(self, program: Program) -> Compiler:
-        """A compiler that adds views to a program."""
+    def compiler(self, program: Program, diffusion: Diffusion | None = None) -> Compiler:
+        """A compiler that adds views to a program, with their loops kept exactly, or near."""
         sources = self.sources.values()
         inputs: dict[Rel, Term] = {
             Rel(s.name, s.type): rows_of(s.parts) if s.nested else Rel(s.name, bag(as_lists(s.row)))
@@ -255,7 +270,9 @@ class Catalog:
             if s.nested and s.retain
             for n, owner in owned_by(s.parts).items()
         }
-        return Compiler(program, inputs, owned, self.whole)
+        made = Compiler(program, inputs, owned, self.whole)
+        made.diffusion = diffusion
+        return made
 
     def with_source(self, program: Program, source: SourceDef) -> Program:
         """A program with the relations of one more source, and the maps that hold its rows."""
@@ -284,7 +301,7 @@ class Catalog:
         """
         program = self.of_sources()
         for view in self.views.values():
-            made = self.compiler(program)
+            made = self.compiler(program, view.diffusion)
             made.view(view.name, self.term(view.name), view.kept, view.key, view.stored, view.rules)
             made.maps.complete()
             program = made.program
@@ -332,7 +349,7 @@ class Catalog:
                 again = read(view.text, out.schemas())
                 if type_of(again) == type_of(term):
                     term, view = again, replace(view, term=text_of(again))
-            made = out.compiler(program)
+            made = out.compiler(program, view.diffusion)
             if view.strategy == "auto":
                 program, kept, why = made.choose(view.name, term, view.key, data)
                 answers = keeps_answer(program.views[view.name])
@@ -376,6 +393,7 @@ _KINDS: dict[str, Any] = {
     "bool": bool,
     "bool | str": (bool, str),
     "str | None": (str, type(None)),
+    "float | None": (float, type(None)),
     "tuple[str, ...]": tuple,
     "dict[str, str]": dict,
 }

@@ -28,6 +28,7 @@ from headwater.api.catalog import (
 from headwater.api.dropping import without, without_maps, without_source
 from headwater.api.feeds import REBUILD
 from headwater.api.handles import Source, ViewHandle
+from headwater.api.nearness import ROUNDS, Mode, check_loops, mode_of
 from headwater.api.over import forget_found
 from headwater.calculus.check import type_of
 from headwater.calculus.terms import Term, relations
@@ -194,49 +195,65 @@ class Declaring(Applying):
         *,
         strategy: str = "auto",
         key: str | Sequence[str] | None = None,
+        mode: str = "exact",
+        cut: float | None = None,
+        near: float | None = None,
+        rounds: int = ROUNDS,
     ) -> ViewHandle:
         """Declares a view and computes it from what is there; again with the same query it is no change.
 
-        `key` names the columns that rows of a nested view are looked up by; its first column unless it is given.
+        `key` names the columns that rows of a nested view are looked up by; its first column unless it is given. With
+        mode="diffuse" its loops are kept near their fixpoint (`Replacing.view` says how).
         """
+        kept = mode_of(mode, cut, near, rounds)
         _check_text(name, "name of a view")
         name = self.catalog.named(name)
         if strategy not in STRATEGIES:
             raise QueryError(f"`{strategy}` is no strategy", hint=f"one of {', '.join(STRATEGIES)}")
         keys = (key,) if isinstance(key, str) else tuple(key or ())
         # Before the query is read, for which Spark may be asked, and before the lease is taken.
-        if self._is_defined(name, query, strategy, keys):
+        if self._is_defined(name, query, strategy, keys, kept):
             return ViewHandle(self, name)
         before = self.catalog
         text, language, term = read_query(query, before.schemas(), self.ask)
-        if self._is_defined(name, text, strategy, keys):
+        if self._is_defined(name, text, strategy, keys, kept):
             return ViewHandle(self, name)
         with self._locked():
             self._writing()
             if self.catalog != before:  # another writer or thread has defined something since
-                if self._is_defined(name, text, strategy, keys):
+                if self._is_defined(name, text, strategy, keys, kept):
                     return ViewHandle(self, name)
                 text, language, term = read_query(query, self.catalog.schemas(), self.ask)
             self._check_name(name)
-            self._define(name, text, language, term, strategy, keys)
+            self._define(name, text, language, term, strategy, keys, kept)
         return ViewHandle(self, name)
 
-    def _is_defined(self, name: str, query: Any, strategy: str, key: tuple[str, ...]) -> bool:
+    def _is_defined(
+        self, name: str, query: Any, strategy: str, key: tuple[str, ...], mode: Mode
+    ) -> bool:
         known = self.catalog.views.get(name)
         if known is None or not _same_names(known.key, key):
             return False
-        return (known.text, known.strategy) == (query, strategy)
+        near = known.mode, known.cut, known.near, known.rounds
+        return (known.text, known.strategy, *near) == (query, strategy, *mode.fields.values())
 
     def _define(
-        self, name: str, text: str, language: str, term: Term, strategy: str, keys: tuple[str, ...]
+        self,
+        name: str,
+        text: str,
+        language: str,
+        term: Term,
+        strategy: str,
+        keys: tuple[str, ...],
+        mode: Mode,
     ) -> None:
         """Plans a view, fills its maps from what is there, and commits both; the right to write is held."""
         known, schemas = self._defined, self.catalog.schemas()
         place = 1 + max((v.place for v in known.catalog.views.values()), default=0)
-        made = self._checked(name, text, language, term, strategy, keys)
+        made = self._checked(name, text, language, term, strategy, keys, mode)
         made = replace(made, place=place, created=known.version + 1)
         self._register(made)
-        compiler = known.catalog.compiler(known.program)
+        compiler = known.catalog.compiler(known.program, made.diffusion)
         try:
             if strategy == "auto":
                 program, kept, why = compiler.choose(name, term, keys, self._sampled())
@@ -270,9 +287,22 @@ class Declaring(Applying):
             self._add(commit, working)
 
     def _checked(
-        self, name: str, text: str, language: str, term: Term, strategy: str, keys: tuple[str, ...]
+        self,
+        name: str,
+        text: str,
+        language: str,
+        term: Term,
+        strategy: str,
+        keys: tuple[str, ...],
+        mode: Mode,
     ) -> ViewDef:
         """A view as it is declared, without a place; refused if it cannot be kept as is asked for."""
+        check_loops(name, term, mode)
+        if strategy == "recompute" and mode.mode == "diffuse":
+            raise QueryError(
+                f"`{name}` is recomputed, so that its loops are not kept near",
+                hint="leave the strategy out, or mode='diffuse'",
+            )
         row = RecordType(tuple(key_fields(type_of(term))))
         _check_reserved(row)
         kept_open = [s for s in self.catalog.sources.values() if s.retain == "open"]
@@ -297,6 +327,7 @@ class Declaring(Applying):
             functions_of(term),
             row=str(row),
             key=keys,
+            **mode.fields,
         )
 
     def _fill(
@@ -315,7 +346,9 @@ class Declaring(Applying):
         # Sources that have had rows and keep none.
         gone = [k.removeprefix(SEEN) for k in commit.base.facts if k.startswith(SEEN)]
         small = self.policy.most_here
-        Backfill(program, working, self.session, self.path, small, gone, adopts, old).run(before)
+        filling = Backfill(program, working, self.session, self.path, small, gone, adopts, old)
+        filling.run(before)
+        self._visited(filling.increment)
 
     def drop(self, name: str) -> None:
         """Takes away a view, or a source that no view reads, with the maps that only it needs."""

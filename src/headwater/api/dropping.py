@@ -35,7 +35,21 @@ def without(program: Program, names: Collection[str], kept: set[str]) -> Program
         made.relations.levels.pop(gone, None)
         made.relations.rows.pop(gone, None)
     made.strata = {n: s for n, s in made.strata.items() if n in strata}
-    made.loops = {n: loop for n, loop in made.loops.items() if strata.issuperset(loop.collections)}
+    stays = {
+        n
+        for n, x in made.loops.items()
+        if (
+            maps.issuperset(m.name for m in x.diffuse.told)
+            if x.diffuse
+            else strata.issuperset(x.collections)
+        )
+    }
+    for loop in (x for n, x in made.loops.items() if n not in stays and x.diffuse):
+        asks = [s.asks for s in loop.diffuse.settled]  # type: ignore[union-attr]
+        for gone in (*loop.collections, *asks):
+            made.relations.levels.pop(gone, None)
+            made.relations.rows.pop(gone, None)
+    made.loops = {n: loop for n, loop in made.loops.items() if n in stays}
     return made
 
 

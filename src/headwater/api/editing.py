@@ -13,6 +13,7 @@ from typing import Any
 
 from headwater.api.catalog import Catalog, ViewDef
 from headwater.api.dropping import without
+from headwater.api.nearness import Mode
 from headwater.calculus.check import type_of
 from headwater.calculus.deep import with_room
 from headwater.calculus.notation.parse import parse
@@ -31,8 +32,8 @@ from headwater.plan.statements import RULES
 
 Read = Callable[[Any, dict[str, MapType]], tuple[str, str, Term]]
 """Reads a query over what there is: its text, its language and its term."""
-Check = Callable[[str, str, str, Term, str, tuple[str, ...]], ViewDef]
-"""A view as it is declared by name, text, language, term, strategy and key."""
+Check = Callable[[str, str, str, Term, str, tuple[str, ...], Mode], ViewDef]
+"""A view as it is declared by name, text, language, term, strategy, key and mode."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ class Given:
     query: str | Query | Term
     strategy: str = "auto"
     key: tuple[str, ...] = ()
+    mode: Mode = Mode()
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ class Editing:
             if name in self.given:
                 asked = self.given[name]
                 text, language, term = read(asked.query, out.schemas())
-                made = check(name, text, language, term, asked.strategy, asked.key)
+                made = check(name, text, language, term, asked.strategy, asked.key, asked.mode)
                 made = replace(made, created=known.created if known else version)
             else:
                 assert known is not None, name
@@ -168,7 +170,7 @@ class Editing:
     ) -> tuple[Program, ViewDef]:
         """A program with a view added: one that only reads another is kept by the strategy that it has."""
         name, given = made.name, made.name in self.given
-        compiler = out.compiler(program)
+        compiler = out.compiler(program, made.diffusion)
         try:
             if made.strategy != "auto":
                 program = compiler.asked_for(name, term, made.strategy, made.key)

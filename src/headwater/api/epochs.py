@@ -34,7 +34,7 @@ from headwater.dataflow.lookups import LookUps
 from headwater.dataflow.queues import Inbox
 from headwater.dataflow.words import Punctuation, Run
 from headwater.engine.change import Change, read_file
-from headwater.engine.here.answers import consolidated
+from headwater.engine.here.equal_rows import consolidated
 from headwater.engine.working import Working
 from headwater.errors import StageError
 from headwater.plan.program import WEIGHT

@@ -19,7 +19,7 @@ import pyarrow as pa
 from headwater.calculus.terms import Field, For, Num, Pred, Record, Rel, Sng, Term, Times
 from headwater.calculus.types import INT
 from headwater.engine import view_rows
-from headwater.engine.here.answers import consolidated
+from headwater.engine.here.equal_rows import consolidated
 from headwater.engine.here.statements import Scalars
 from headwater.engine.nested import rows as nested_rows
 from headwater.engine.working import Working

@@ -39,7 +39,7 @@ from headwater.engine.change import Change
 from headwater.engine.closing import Region, region, told_now
 from headwater.engine.dead import Fronted, Promised
 from headwater.engine.found import came_spent, count_off, keys_over, starts_over
-from headwater.engine.here.answers import consolidated
+from headwater.engine.here.equal_rows import consolidated
 from headwater.engine.late import ASIDE, Divided, broken, divided, set_aside, values_of
 from headwater.engine.ledgers import LEDGER, scan_ledger, write_down
 from headwater.engine.rings import spec_of

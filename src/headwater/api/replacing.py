@@ -22,8 +22,9 @@ from headwater.api.editing import Edit, Editing, Given
 from headwater.api.feeding import Told
 from headwater.api.feeds import REPLACE, Held
 from headwater.api.handles import Commit, ViewHandle
+from headwater.api.nearness import ROUNDS, Error, error_of, mode_as, mode_of
 from headwater.api.over import Over, forget_found, hidden_at
-from headwater.engine.here.answers import consolidated
+from headwater.engine.here.equal_rows import consolidated
 from headwater.engine.ledgers import LEDGER
 from headwater.engine.rings import spec_of
 from headwater.engine.spark.session import Counts
@@ -32,6 +33,7 @@ from headwater.errors import ParseError, Purged, QueryError
 from headwater.language.queries import read_query
 from headwater.plan import stored
 from headwater.plan.adopting import Adopting, Adoption
+from headwater.plan.analysis import rounds_of
 from headwater.plan.compiler import STRATEGIES
 from headwater.plan.program import Program
 from headwater.show.edits import explain_edit
@@ -57,6 +59,10 @@ class Replacing(Declaring):
         strategy: str = "auto",
         key: str | Sequence[str] | None = None,
         replace: bool = False,
+        mode: str = "exact",
+        cut: float | None = None,
+        near: float | None = None,
+        rounds: int = ROUNDS,
     ) -> ViewHandle:
         """Declares a view and computes it from what is there; again with the same query it is no change.
 
@@ -64,20 +70,34 @@ class Replacing(Declaring):
         `replace`, a view that is there gets this query in one commit, and views that read it follow: what both have in
         common is kept, and the rest is filled. It is refused where a reader names a column that the view has no more
         (`replace_views` replaces both), and where rows that were told to be final would not be.
+
+        With mode="diffuse" the loops of the query are kept near their fixpoint, with one state instead of one a round: a row is
+        told when it is further than `cut` from what was told of its key last, and the changes that it makes are told in
+        turn, at most `rounds` times in an increment. With `near`, fractions in the keys of groups that are that near are
+        one. `error` says how far the rows are from the fixpoint, `Commit.withheld` how many were not told.
         """
         known = self.catalog.named(name) if isinstance(name, str) else name
         if not replace or known not in self.catalog.views:
-            return super().view(name, query, strategy=strategy, key=key)
+            return super().view(
+                name,
+                query,
+                strategy=strategy,
+                key=key,
+                mode=mode,
+                cut=cut,
+                near=near,
+                rounds=rounds,
+            )
         if strategy not in STRATEGIES:
             raise QueryError(f"`{strategy}` is no strategy", hint=f"one of {', '.join(STRATEGIES)}")
         keys = (key,) if isinstance(key, str) else tuple(key or ())
-        self._replaced({known: Given(query, strategy, keys)})
+        self._replaced({known: Given(query, strategy, keys, mode_of(mode, cut, near, rounds))})
         return ViewHandle(self, known)
 
     def replace_views(self, queries: Mapping[str, Any]) -> Commit:
         """Gives several views other queries in one commit, and defines those that are not there.
 
-        They are given as a dict by name, in any order. A view that is there keeps its strategy and its key.
+        They are given as a dict by name, in any order. A view that is there keeps its strategy, its key and its mode.
         """
         if not isinstance(queries, Mapping) or not all(isinstance(n, str) for n in queries):
             raise QueryError(
@@ -88,9 +108,15 @@ class Replacing(Declaring):
         for n, query in queries.items():
             known = self.catalog.views.get(self.catalog.named(n))
             given[self.catalog.named(n)] = (
-                Given(query) if known is None else Given(query, known.strategy, known.key)
+                Given(query)
+                if known is None
+                else Given(query, known.strategy, known.key, mode_as(known))
             )
         return self._replaced(given)
+
+    def error(self, name: str) -> Error:
+        """How far a view in diffuse mode is from the fixpoint of its loops, which are computed anew from the sources."""
+        return error_of(self, name)
 
     def execute(self, statement: str) -> ViewHandle:
         """Runs `CREATE [OR REPLACE] MATERIALIZED VIEW name AS SELECT ...`, the one statement there is, and gives the view."""
@@ -123,7 +149,7 @@ class Replacing(Declaring):
                 "both `closes` and `instead_of` are given", hint="ask for one after the other"
             )
         was = known.catalog.views[name]
-        edit = self._edit({name: Given(query, was.strategy, was.key)})
+        edit = self._edit({name: Given(query, was.strategy, was.key, mode_as(was))})
         self._check_read(edit)
         again = self._filled_again(edit)
         adopts = self._adopts(edit, again)
@@ -153,7 +179,7 @@ class Replacing(Declaring):
             new = {
                 n: g
                 for n, g in given.items()
-                if not self._is_defined(n, g.query, g.strategy, g.key)
+                if not self._is_defined(n, g.query, g.strategy, g.key, g.mode)
             }
             for n in new:
                 if n not in self.catalog.views:
@@ -171,6 +197,7 @@ class Replacing(Declaring):
                 jobs=counts.jobs,
                 exchanges=counts.exchanges,
                 hops=counts.hops,
+                rounds=rounds_of(self.program, self._rounds),
                 warnings=self._writer.warnings(),
                 database=self,
             )

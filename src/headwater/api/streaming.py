@@ -20,7 +20,7 @@ from headwater.api.stream_binding import Binding
 from headwater.api.stream_defs import StreamDef
 from headwater.calculus.patterns import Punctuation, Punctuations, Range, below
 from headwater.engine.change import Change
-from headwater.engine.here.answers import consolidated
+from headwater.engine.here.equal_rows import consolidated
 from headwater.engine.slices import whole
 from headwater.engine.working import Working
 from headwater.errors import HeadwaterError, StreamError

@@ -10,10 +10,11 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from headwater.api.catalog import Catalog, SourceDef, ViewDef, rounds_sums
+from headwater.api.nearness import kept_near
 from headwater.api.over import of_rows, still_whole
 from headwater.calculus.patterns import Punctuations
-from headwater.calculus.terms import relations
-from headwater.calculus.types import MapType, RecordType
+from headwater.calculus.terms import Term, relations
+from headwater.calculus.types import MapType, RecordType, bag
 from headwater.engine import view_rows
 from headwater.engine.membership import matching
 from headwater.engine.spark.frames import Frames
@@ -23,8 +24,10 @@ from headwater.engine.verify.exactly import register
 from headwater.engine.verify.recompute import by_interpreter, by_spark
 from headwater.engine.working import Working
 from headwater.errors import EngineError, NotInterpretable, NotRetained, StateError, UnknownName
+from headwater.language.schema import Schemas
 from headwater.language.sql import read_sql
 from headwater.language.sql.limiting import takes_some, unlimited
+from headwater.language.sql.recursive_steps import Steps, spark_takes, steps
 from headwater.language.sql.rounding import PREFIX, without_rounding
 from headwater.language.sql.texts import check_query
 from headwater.plan.closing import Closing
@@ -57,6 +60,10 @@ class Verifier:
         self.db.session.refuse_other("verifying it")
         remarks: dict[str, str] = {}
         for n in [name] if name is not None else self.db.catalog.views:
+            near = kept_near(self.db.catalog, self.db.catalog.views[n])
+            if near:
+                remarks[n] = f"loops of {', '.join(near)} are kept near: error() says how near"
+                continue
             found = view_rows.repeated(self.db.table(n, version))
             spark = self._compared(n, version, found, exactly=False)
             if not spark:
@@ -127,9 +134,12 @@ class Verifier:
         return None if promises is None else of_rows(promises, at.program.views[view.name])
 
     def _by_definition(self, working: Working, at: Defined, view: ViewDef) -> pa.Table:
-        term = at.catalog.whole(view.name)
+        return self._interpreted(working, at.catalog, at.catalog.whole(view.name))
+
+    def _interpreted(self, working: Working, catalog: Catalog, term: Term) -> pa.Table:
+        """The answer of a query by the definition of the calculus."""
         types = {r.name: r.type for r in relations(term) if isinstance(r.type, MapType)}
-        tables = {n: view_rows.repeated(self._rows(working, at.catalog, n)) for n in types}
+        tables = {n: view_rows.repeated(self._rows(working, catalog, n)) for n in types}
         return by_interpreter(term, tables, types)
 
     def recomputed(self, name: str, version: int | None = None) -> pa.Table:
@@ -157,22 +167,34 @@ class Verifier:
                 )
         read_by = catalog.views_under(view)
         if any(v.language != "sql" for v in read_by):
-            tables = {n: view_rows.repeated(self._rows(working, catalog, n)) for n in types}
-            return by_interpreter(term, tables, types)
+            return self._interpreted(working, catalog, term)
         schemas = catalog.schemas()
         for v in read_by:  # what is stored goes to Spark by the same rules as what is defined
             check_query(v.text)
             read_sql(v.text, {n: t for n, t in schemas.items() if n != v.name}, self.db.ask)
-        texts, columns = {v.name: v.text for v in read_by}, None
+        texts, columns = dict[str, str | Steps](), None
+        for v in read_by:
+            known = {n: t for n, t in schemas.items() if n != v.name}
+            made = v.text if spark_takes(v.text) else steps(v.text, known, self.db.ask)
+            if made is None:  # recursion that Spark does not have stands inside of the query
+                return self._interpreted(working, catalog, term)
+            texts[v.name] = self._exactly(made, known) if exactly else made
         if exactly:
-            for v in read_by:
-                known = {n: t for n, t in schemas.items() if n != v.name}
-                texts[v.name], aggregates = without_rounding(v.text, known, self.db.ask)
-                register(self.db.session.spark, PREFIX, aggregates)
             columns = {v.name: [n for n, _ in key_fields(v.type)] for v in read_by}
         names = {r.name for v in texts for r in relations(catalog.whole(v))}
         frames = {n: self._rows_frame(working, catalog, n) for n in names}
         return by_spark(self.db.session, texts, frames, view.name, columns)
+
+    def _exactly(self, query: str | Steps, known: Schemas) -> str | Steps:
+        """A query, or the steps of one, with sums that are not rounded on the way."""
+        if isinstance(query, Steps):
+            made = {b.name: bag(RecordType(b.columns)) for p in query.parts for b in p.bindings}
+            names = {n.lower() for n in made}
+            inside = {**{n: t for n, t in known.items() if n.lower() not in names}, **made}
+            return query.mapped(lambda text: str(self._exactly(text, inside)))
+        text, aggregates = without_rounding(query, known, self.db.ask)
+        register(self.db.session.spark, PREFIX, aggregates)
+        return text
 
     def _rows(self, working: Working, catalog: Catalog, name: str) -> pa.Table:
         view = source_view(catalog.sources[name])

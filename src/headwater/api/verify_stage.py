@@ -14,7 +14,7 @@ from headwater.dataflow import epoch
 from headwater.dataflow.call import Context
 from headwater.dataflow.define import Stage
 from headwater.dataflow.lookups import LookUps
-from headwater.engine.here.answers import consolidated
+from headwater.engine.here.equal_rows import consolidated
 from headwater.errors import NotRetained, StageError, StageMissing, StateError
 from headwater.plan.program import WEIGHT
 from headwater.state.arrangement import Arrangement

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from headwater.api.stream_defs import StreamDef
 from headwater.dataflow.rows import values_of
 from headwater.engine.change import schema_of
-from headwater.engine.here.answers import consolidated
+from headwater.engine.here.equal_rows import consolidated
 from headwater.engine.ledgers import scan_ledger
 from headwater.errors import NotRetained, StateError, StreamError
 from headwater.folds import keeping

@@ -92,6 +92,8 @@ class Readable:
     _defined: Defined
     _past: tuple[Catalog, Program] | None = None
     """The other program that was read last: versions in a row mostly have the same."""
+    _rounds: dict[str, list[tuple[int, int]]]
+    """Of each loop the rounds that the last commit of this process visited, and how many rows moved at each."""
 
     @property
     def version(self) -> int:
@@ -467,7 +469,7 @@ class Readable:
             bounds = None
             if is_bounded(known.program, known.catalog, view.name):
                 bounds = bounds_of(known.program, known.catalog, view.name, self.session.zone)
-            return explain_view(known.program, view, made.strategy, made.why, bounds)
+            return explain_view(known.program, view, made.strategy, made.why, bounds, self._rounds)
 
     def can(self, query: str | Query | Term, closes: Mapping[str, Any] | None = None) -> str:
         """What would be kept for a query, and what a change would cost; nothing is defined. Or why it cannot be.

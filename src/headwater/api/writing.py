@@ -68,7 +68,7 @@ class Writable(Finals):
         self.files = directory.check(self.path)
         self.store = Store(self.files, Keep(KEEP_VERSIONS))
         self.session = session
-        self._asked = keep
+        self._asked, self._rounds = keep, {}
         self._lock = threading.RLock()
         self._lock_of = self._process = os.getpid()
         self._writer: StoreWriter | None = None
@@ -220,7 +220,7 @@ class Writable(Finals):
 
         `becomes` is the catalog and program of the new version, where they are others.
         """
-        planned, writer = self._defined, self._writer
+        planned, writer, self._rounds = self._defined, self._writer, {}
         assert writer is not None, "who commits has called _writing"
         with self._telling("writing"):
             commit = writer.begin()

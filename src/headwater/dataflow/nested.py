@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from headwater.calculus.types import RecordType
 from headwater.dataflow.define import arrow_schema
 from headwater.dataflow.rows import frozen, sort_key, values_of
-from headwater.engine.here.answers import consolidated
+from headwater.engine.here.equal_rows import consolidated
 from headwater.engine.nested.documents import keys_in, touched_documents
 from headwater.engine.nested.rows import key_of, looked_up
 from headwater.engine.view_rows import parts_added

@@ -21,7 +21,7 @@ from headwater.dataflow.framing import Cut, Frame, cut, in_order
 from headwater.dataflow.rows import as_data, of_data, row_class, rows_of
 from headwater.dataflow.runnable import Waiting, waiting
 from headwater.dataflow.words import Punctuation
-from headwater.engine.here.answers import consolidated
+from headwater.engine.here.equal_rows import consolidated
 from headwater.plan.program import WEIGHT
 from headwater.state.arrangement import Arrangement
 from headwater.state.run import LEAST, MOST, RunRef, column

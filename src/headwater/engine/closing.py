@@ -23,7 +23,8 @@ import pyarrow as pa
 
 from headwater.calculus.patterns import Punctuation, Punctuations
 from headwater.engine.dead import Promised
-from headwater.engine.here.answers import components, consolidated, current, different, rows, signed
+from headwater.engine.here.answers import components, current, different, rows, signed
+from headwater.engine.here.equal_rows import consolidated
 from headwater.engine.here.statements import Scalars
 from headwater.engine.membership import matching
 from headwater.engine.view_rows import row_schema, view_rows

@@ -17,16 +17,9 @@ import pyarrow.compute as pc
 
 from headwater.engine.change import Change, schema_of
 from headwater.engine.here import by_round
-from headwater.engine.here.answers import (
-    consolidated,
-    keep_answers,
-    merge,
-    nothing,
-    passed_on,
-    signed,
-)
+from headwater.engine.here.answers import keep_answers, merge, nothing, passed_on, signed
+from headwater.engine.here.equal_rows import consolidated
 from headwater.engine.increment import Increment, answered_rows
-from headwater.engine.loops import run as run_loop
 from headwater.engine.spark.session import Session
 from headwater.engine.working import Working
 from headwater.errors import NotRetained
@@ -79,8 +72,8 @@ class Backfill:
             together.setdefault(bags.get(m.name, m.name), []).append(m)
         for m in self._ordered(created):
             # A map may read the collections of a loop that is new: its rounds come first, unless it is a part of it.
-            for loop in [x for x in loops if m.name not in x.maps and {*x.strata} & {*m.reads}]:
-                self._loop(loop)
+            for loop in [x for x in loops if m.name not in x.maps and {*x.relations} & {*m.reads}]:
+                self._loop(loop, before)
                 loops.remove(loop)
             # A map may read a stratum that is new: its answers must be there first.
             self._answer_for(m, before)
@@ -88,7 +81,7 @@ class Backfill:
                 self._fill(together[m.name])
                 self._pass_on(m, new)
         for loop in loops:
-            self._loop(loop)
+            self._loop(loop, before)
         self._answer_all(self.waiting, before)
         self.increment.check()
 
@@ -116,14 +109,21 @@ class Backfill:
             self._carry(s, before)
         self.waiting = [s for s in self.waiting if s not in strata]
 
-    def _loop(self, loop: Loop) -> None:
+    def _loop(self, loop: Loop, before: Program) -> None:
         """The rounds of a loop whose maps have, by now, all that does not move in it."""
+        if loop.diffuse is not None:
+            read = {x.drives for x in loop.diffuse.start}
+            self._answer_all([s for s in self.waiting if s.name in read], before)
+            start = {n: c for n in read if (c := self._whole(n)).rows}
+            self.increment.changes = start
+            self.increment.loop(loop, new=True)
+            return
         for name in loop.strata:
             if self.program.strata[name].always:  # it has a row from round 1 on, whatever there is
                 self.working.fresh.add(name)
                 first = pa.table({by_round.round_of(self.program.strata[name]): [1]})
                 self.increment.touched.setdefault(name, []).append(first)
-        run_loop(self.increment, loop)
+        self.increment.loop(loop)
         self.working.fresh.difference_update(loop.strata)
 
     def _fill(self, maps: list[Map]) -> None:
@@ -189,6 +189,10 @@ class Backfill:
         if relation in self.program.strata:
             return self._answered(self.program.strata[relation])
         m = self.sources.get(relation)
+        if m is not None and relation in self.increment.inside:  # told by a loop, perhaps just now
+            rows = [t.select([*m.columns, "r0"]) for t in self.working.now(m.name).scan()]
+            names = [*m.fields, WEIGHT]
+            return Change.of(pa.concat_tables(rows).rename_columns(names)) if rows else Change()
         if m is None and relation not in self.gone:
             return Change()
         if m is None:

@@ -17,14 +17,14 @@ on the way; of stored rows, and of the parts of nested ones, the entries that we
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.calculus.types import RecordType
-from headwater.engine import loops, view_rows
+from headwater.engine import diffuse, loops, view_rows
 from headwater.engine.change import Change, schema_of
 from headwater.engine.here.answers import components, different, keep_answers, merge, read_for, rows
 from headwater.engine.here.statements import Scalars, changes_of, run
@@ -35,10 +35,21 @@ from headwater.engine.spark.session import Session
 from headwater.engine.working import Working
 from headwater.errors import EngineError
 from headwater.plan.failures import CASTS, DIVIDES, EMPTY
-from headwater.plan.program import WEIGHT, Answered, Map, Program, Statement, Stratum, View
+from headwater.plan.program import (
+    WEIGHT,
+    Answered,
+    Loop,
+    Map,
+    Program,
+    Statement,
+    Stratum,
+    View,
+)
 from headwater.plan.together import singles
 from headwater.state.arrangement import TooMany
 
+Snapped = Callable[[str, pa.Table], pa.Table]
+"""Of a map and what is emitted to it: the same with other keys."""
 FAILED = {
     DIVIDES: (
         "a row of a view divides by zero",
@@ -118,13 +129,20 @@ class Increment:
         self.read = {r for m in self.program.maps.values() for r in m.reads}
         self.rounds: dict[str, list[tuple[int, int]]] = {}
         """Of each loop the rounds that were visited, and how many rows moved at each."""
-        self.inside = {n: loop for loop in program.loops.values() for n in loop.strata}
+        self.withheld: dict[str, int] = {}
+        """Of each loop in diffuse mode how many answers were near enough to what was told last, and not told."""
+        self.inside = {n: loop for loop in program.loops.values() for n in loop.relations}
         """The loops that strata are answered in."""
         self.strata: dict[str, list[Stratum]] = {}
         """The strata that are answered from a map."""
         for s in self.program.strata.values():
             for m in {m.name for m in (s.group, *s.bags)}:
                 self.strata.setdefault(m, []).append(s)
+        self.touching = diffuse.touching(program)
+        """Strata whose groups are touched by what a map besides their own says."""
+        self.answered |= {s.name for s in self.touching}
+        for s in self.touching:
+            self.strata.setdefault(s.group.name, []).append(s)
 
     def run(self, changes: Mapping[str, Change], in_sequence: bool) -> None:
         """Carries the changes of sources through; what is new is then in `working`."""
@@ -146,8 +164,15 @@ class Increment:
             self.answer([s for s in strata if s.level == level and s.name not in self.inside])
             for loop in self.program.loops.values():
                 if loop.level == level:
-                    loops.run(self, loop)
+                    self.loop(loop)
         self.check()
+
+    def loop(self, loop: Loop, new: bool = False) -> None:
+        """Carries what touched a loop through it, in its mode; one that is new starts."""
+        if loop.diffuse is None:
+            loops.run(self, loop)
+        else:
+            diffuse.run(self, loop, new)
 
     def _above(self, relation: str) -> list[Map]:
         """The maps that a relation changes; those of a loop have what its collections changed already."""
@@ -177,15 +202,20 @@ class Increment:
         for s in sorted(self.program.strata.values(), key=lambda s: s.level):
             if any(set(m.reads) & out for m in s.maps):
                 loop = self.inside.get(s.name)
-                out |= {s.name} if loop is None else set(loop.strata)
+                out |= {s.name} if loop is None else set(loop.relations)
+            for loop in self.program.loops.values():
+                if any(out.intersection(self.program.maps[n].reads) for n in loop.maps):
+                    out |= set(loop.relations)
         return out
 
     # --- rounds ------------------------------------------------------------------------------------------------
 
-    def round(self, maps: Iterable[Map], changed: Iterable[str]) -> None:
+    def round(
+        self, maps: Iterable[Map], changed: Iterable[str], snapped: Snapped | None = None
+    ) -> None:
         """The statements of some changes, all reading the same maps, and then the merges."""
         names = set(changed).intersection(self.changes)
-        self.execute([s for m in maps for s in self.program.statements(m, names)])
+        self.execute([s for m in maps for s in self.program.statements(m, names)], snapped)
 
     def _single(self, changed: Iterable[str]) -> set[str]:
         """The changed relations of one row that all maps can take together; none if there is only one."""
@@ -224,34 +254,41 @@ class Increment:
     def _sides(self, relation: str) -> pa.Table:
         """The row of a relation before, with weight -1, and after, with weight 1; both are the same if it did not change."""
         if relation in self.changes:
-            return self._table(relation)
+            return self.table(relation)
         s = self.program.strata[relation]
         found = answered_rows(self.program, s, self.working, self.session.evaluate)
         gone = [_weighed(t, -1) for t in found]
         return pa.concat_tables([schema_of(s.type).empty_table(), *gone, *found])
 
-    def _table(self, relation: str) -> pa.Table:
+    def table(self, relation: str) -> pa.Table:
+        """The rows of a change, together."""
         return whole(self.changes[relation], self.root, self.working)
 
-    def execute(self, statements: list[Statement]) -> None:
-        """Statements over the changes that are known, and then the merges."""
-        strata = list(self.program.strata.values())
+    def execute(self, statements: list[Statement], snapped: Snapped | None = None) -> None:
+        """Statements over the changes that are known, and then the merges; `snapped` gives keys that stand for others."""
+        strata = [*self.program.strata.values(), *self.touching]
         for s in statements:
             self._arrange(s)
+        if snapped is not None:
+            made = self._emitted(statements, None)
+            self._merge({n: [snapped(n, t) for t in tables] for n, tables in made.items()})
+            return
         if sum(self.changes[n].rows for n in {s.drives for s in statements}) <= self.small:
             with contextlib.suppress(TooMany):  # few rows that match many entries are many
-                self._merge(self._emitted(statements))
+                self._merge(self._emitted(statements, self.small))
                 return
         self.settle()  # a group's value has no state in which a change is missing that came before
         self._touch(self.cluster.round(statements, self.changes, strata, self.answered))
 
-    def _emitted(self, statements: Iterable[Statement]) -> dict[str, list[pa.Table]]:
-        """What statements give here, by map."""
+    def _emitted(
+        self, statements: Iterable[Statement], most: int | None
+    ) -> dict[str, list[pa.Table]]:
+        """What statements give here, by map; `TooMany` if a look-up finds more than `most`."""
         tables = {n: whole(c, self.root, self.working) for n, c in self.changes.items()}
         out: dict[str, list[pa.Table]] = {}
         for s in statements:
             change, scalars = tables[s.drives], self.session.evaluate
-            made = run(s, change, self.working, scalars, most=self.small)
+            made = run(s, change, self.working, scalars, most=most)
             out.setdefault(s.target.name, []).append(made)
         return out
 

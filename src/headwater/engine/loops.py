@@ -21,7 +21,8 @@ import pyarrow.compute as pc
 
 from headwater.engine.change import Change, schema_of
 from headwater.engine.here import by_round
-from headwater.engine.here.answers import at_rounds, consolidated, different, read_for, rows
+from headwater.engine.here.answers import at_rounds, different, keep_answers, read_for, rows
+from headwater.engine.here.equal_rows import consolidated
 from headwater.engine.here.statements import Scalars
 from headwater.engine.working import Working
 from headwater.errors import NoFixpoint
@@ -106,6 +107,8 @@ class _Rounds:
             later = by_round.summed(increment.working, s, keys).later
         else:
             found, later = at_rounds(increment.working, s, keys)
+            if s.answers is not None:
+                keep_answers(increment.working, s, found)
         self._plan(s, later)
         return rows(s, found, increment.session.evaluate)
 
@@ -175,9 +178,9 @@ def _takes_back(before: dict[str, pa.Table], after: dict[str, pa.Table]) -> bool
 
 
 def _net(one: pa.Table, other: pa.Table) -> int:
-    """How many rows are left of the changes of two rounds."""
+    """How many rows are left of the changes of two rounds; some, if one has more than the other."""
     if one.num_rows != other.num_rows:
-        return max(one.num_rows, other.num_rows)
+        return 1
     both = pa.concat_tables([one.drop_columns([ROUND]), other.drop_columns([ROUND])])
     left: int = consolidated(both).num_rows
     return left

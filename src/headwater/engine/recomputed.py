@@ -6,7 +6,8 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.engine import view_rows
-from headwater.engine.here.answers import consolidated, merge
+from headwater.engine.here.answers import merge
+from headwater.engine.here.equal_rows import consolidated
 from headwater.engine.here.statements import Scalars
 from headwater.engine.working import Working
 from headwater.plan.program import WEIGHT, Program, Stored, View

@@ -14,15 +14,8 @@ import pyarrow as pa
 
 from headwater.calculus.patterns import Punctuations
 from headwater.calculus.types import KeyType
-from headwater.engine.here.answers import (
-    components,
-    consolidated,
-    current,
-    different,
-    nothing,
-    rows,
-    signed,
-)
+from headwater.engine.here.answers import components, current, different, nothing, rows, signed
+from headwater.engine.here.equal_rows import consolidated
 from headwater.engine.here.statements import Scalars
 from headwater.engine.ledgers import outside, scan_ledger
 from headwater.engine.nested.rows import Added, Moved, deep_changes, scan_nested

@@ -37,6 +37,8 @@ from headwater.state.store import DATA
 from headwater.state.zones import Zoned
 
 T = TypeVar("T")
+MOST_RUNS = 4
+"""Runs in memory that a map may have before they are put together."""
 
 
 class Overlay(Runs):
@@ -46,6 +48,8 @@ class Overlay(Runs):
         super().__init__(below.files, below.folder)
         self.below = below
         self.memory: dict[str, Run] = {}
+        self.kept = 0
+        """How many runs were kept here, which is what they are called by."""
 
     def open(self, ref: RunRef) -> Run:
         run = self.memory.get(ref.file)
@@ -69,7 +73,8 @@ class Overlay(Runs):
         entries = entries.combine_chunks()
         (batch,) = entries.to_batches()
         h = hashes(entries)
-        name = f"memory-{len(self.memory)}"
+        self.kept += 1
+        name = f"memory-{self.kept}"
         low, high = int(h[0]), int(h[-1])
         ref = RunRef(name, 0, 0, len(h), low, high, 0, 0, *generation)
         self.memory[name] = Run(ref, [Segment(np.asarray(h), batch)])
@@ -137,6 +142,13 @@ class Working:
             self.spec(name), [*self.refs.get(name, ()), *self.added.get(name, ())], self.runs
         )
 
+    def as_now(self, name: str) -> Arrangement:
+        """A map as it is now, whatever becomes of its runs in memory."""
+        at = self.now(name)
+        runs = Overlay(self.runs.below)
+        runs.memory = {r.file: self.runs.memory[r.file] for r in at.refs if r.file in self.runs.memory}
+        return Arrangement(at.spec, at.refs, runs)
+
     def new(self, name: str) -> Arrangement:
         """What the increment has added to a map."""
         return Arrangement(self.spec(name), self.added.get(name, ()), self.runs)
@@ -168,10 +180,28 @@ class Working:
         self.changes[name] = Arrangement(spec, refs, self.runs)
 
     def add(self, name: str, entries: pa.Table) -> None:
-        """New entries of a map, sorted."""
-        if entries.num_rows:
-            self.added.setdefault(name, []).append(self.runs.keep(entries, self.generation))
-            self.entries.setdefault(name, []).append(entries)
+        """New entries of a map, sorted.
+
+        An increment that adds to a map many times, as a loop does, would look through as many runs: where there are some
+        already, a run is put together with those before it that are no larger, so that they grow geometrically.
+        """
+        if not entries.num_rows:
+            return
+        refs, tables = self.added.setdefault(name, []), self.entries.setdefault(name, [])
+        if len(refs) >= MOST_RUNS:
+            spec, merged = self.spec(name), [entries]
+            while (
+                refs
+                and refs[-1].file in self.runs.memory
+                and tables[-1].num_rows <= sum(t.num_rows for t in merged)
+            ):
+                del self.runs.memory[refs.pop().file]
+                merged.insert(0, tables.pop())
+            entries = entries if len(merged) == 1 else _together(spec, merged)
+            if not entries.num_rows:
+                return
+        refs.append(self.runs.keep(entries, self.generation))
+        tables.append(entries)
 
     def add_stored(self, refs: Mapping[str, Sequence[RunRef]]) -> None:
         """New runs that tasks have written."""

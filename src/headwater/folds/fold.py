@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from headwater.calculus.patterns import ANYTHING, Constant, Punctuations
 from headwater.calculus.types import Base
 from headwater.engine.change import schema_of
-from headwater.engine.here.answers import consolidated
+from headwater.engine.here.equal_rows import consolidated
 from headwater.engine.membership import matching
 from headwater.engine.view_rows import repeated
 from headwater.engine.working import Working

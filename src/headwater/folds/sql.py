@@ -31,6 +31,7 @@ from headwater.folds.batch import row_type, table_of
 from headwater.interop.spark_text import column_name
 from headwater.language.sql import read_sql
 from headwater.language.sql.opaque import Ask
+from headwater.language.sql.reader import Reader
 from headwater.plan.program import Bind
 from headwater.plan.scalar import scalar
 from headwater.state.files import FileSystem
@@ -160,9 +161,11 @@ class Sql:
 
     def fewer(self, text: str) -> bool:
         """Whether a query never has more rows than the one table that it reads."""
-        tree = sqlglot.parse_one(text, read="spark")
+        tree = Reader(text, {}).parse()
         several = (exp.Join, exp.Union, exp.Explode, exp.Lateral, exp.Values)
         grouped = tree.find(exp.Cube, exp.Rollup, exp.GroupingSets)
+        if any(w.args.get("recursive") for w in tree.find_all(exp.With)):
+            return False
         # A subquery that is read as a table may have any number of rows; one that is a value adds none.
         tables = any(isinstance(f.this, exp.Subquery) for f in tree.find_all(exp.From))
         return grouped is None and not tables and not any(tree.find(kind) for kind in several)

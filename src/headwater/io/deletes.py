@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.engine.change import Change
-from headwater.engine.here.answers import consolidated
+from headwater.engine.here.equal_rows import consolidated
 from headwater.engine.here.statements import fields_of, hashed
 from headwater.engine.working import Working
 from headwater.errors import DeletesMissingRows

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.engine.here.answers import consolidated
+from headwater.engine.here.equal_rows import consolidated
 from headwater.engine.here.statements import fields_of
 from headwater.engine.ledgers import outside
 from headwater.engine.probing import entries_at

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from headwater.calculus.shapes import Bags, Row
 from headwater.engine.change import Change, read_file, write_file
-from headwater.engine.here.answers import different_rows
+from headwater.engine.here.equal_rows import different_rows
 from headwater.engine.probing import entries_at
 from headwater.engine.working import Working
 from headwater.errors import BadChange, KeyConflict, MissingOwner

@@ -231,6 +231,10 @@ class Advice:
     def not_closed(self, s: Stratum) -> str:
         """Why the groups of a stratum are not closed."""
         now, out = self.with_(), dict[str, None]()
+        loop = now.promises.inside.get(s.name)
+        if loop is not None:
+            read = ", ".join(sorted(self.called(r) for r in self.closing.program.around(loop)))
+            return f"a loop over {read} is over when all of that is"
         for m in now.open_groups(s):
             kept = self.closing.program.kept.get(m.name)
             for st in [x for found in kept.changes.values() for x in found] if kept else ():

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from headwater.plan.program import ENDS, Lookup, Map, Program, Statement, Stratum, View
+from headwater.plan.program import ENDS, Lookup, Loop, Map, Program, Statement, Stratum, View
 
 COSTS = {
     "change": "in proportion to the change: look-ups by key, and ends or stretches of groups in order",
     "group": "the groups that a change touches are read again",
+    "rounds": "a change is carried through the rounds of a loop, as far as it moves something there",
     "scan": "a change may read all of a map",
     "all": "everything is computed anew",
 }
@@ -27,6 +29,7 @@ def cost_class(program: Program, name: str) -> str:
                 # A map without a key has one entry: to read it is no scan.
                 found.add("scan" if program.maps[step.into].key else "change")
     found |= {_stratum_class(program.strata[n]) for n in strata_of(program, view)}
+    found |= {"rounds"} if loops_of(program, view) else set()
     return max(found, key=list(COSTS).index)
 
 
@@ -52,6 +55,8 @@ def maps_of(program: Program, view: View, every: bool = False) -> list[Map]:
     roots = view.maps
     for name in strata_of(program, view):
         roots += program.strata[name].maps
+    for loop in diffuse_loops(program, view):
+        roots += _kept_for(program, loop)
     found: dict[str, Map] = {}
     while roots:
         m = roots.pop(0)
@@ -65,6 +70,28 @@ def maps_of(program: Program, view: View, every: bool = False) -> list[Map]:
     return list(found.values())
 
 
+def loops_of(program: Program, view: View) -> list[Loop]:
+    """The loops that a view is answered through, lowest first."""
+    strata = set(strata_of(program, view))
+    found = [x for x in program.loops.values() if not strata.isdisjoint(x.strata)]
+    return sorted(found, key=lambda x: x.level)
+
+
+def rounds_of(
+    program: Program, visited: Mapping[str, Sequence[tuple[int, int]]]
+) -> dict[str, list[tuple[int, int]]]:
+    """The rounds that loops were visited at, and the rows that moved, by view; those of several loops of a view together."""
+    out: dict[str, list[tuple[int, int]]] = {}
+    for name, view in program.views.items() if visited else ():
+        moved = Counter[int]()
+        for loop in loops_of(program, view):
+            for at, rows in visited.get(loop.name, ()):
+                moved[at] += rows
+        if moved:
+            out[name] = sorted(moved.items())
+    return out
+
+
 def read_from(program: Program, view: View) -> list[Map]:
     """The maps that the rows of a view are read from, the one with its rows or groups first."""
     return view.maps if view.stratum is None else program.strata[view.stratum].maps
@@ -72,13 +99,45 @@ def read_from(program: Program, view: View) -> list[Map]:
 
 def strata_of(program: Program, view: View) -> list[str]:
     """The strata that a view is answered from, lowest first."""
+    names = [n for n in _reached(program, view) if n in program.strata]
+    return sorted(names, key=lambda n: program.strata[n].level)
+
+
+def diffuse_loops(program: Program, view: View) -> list[Loop]:
+    """The loops in diffuse mode that a view reads."""
+    names = _reached(program, view)
+    return [
+        loop
+        for loop in program.loops.values()
+        if loop.diffuse is not None and any(n in names for n in loop.collections)
+    ]
+
+
+def _reached(program: Program, view: View) -> dict[str, None]:
+    """The relations that a view is computed from."""
+    diffuse = {n: x for x in program.loops.values() if x.diffuse for n in x.collections}
     names = [view.stratum] if view.stratum else []
-    names += [r for m in view.maps for r in m.reads if r in program.strata]
+    names += [r for m in view.maps for r in m.reads]
     found: dict[str, None] = {}
     while names:
         name = names.pop()
-        if name not in found:
-            found[name] = None
-            reads = {r for m in program.strata[name].maps for r in m.reads}
-            names += [r for r in reads if r in program.strata]
-    return sorted(found, key=lambda n: program.strata[n].level)
+        if name in found:
+            continue
+        found[name] = None
+        if name in program.strata:
+            names += [r for m in program.strata[name].maps for r in m.reads]
+        elif name in diffuse:
+            names += diffuse[name].strata
+            names += [r for m in _kept_for(program, diffuse[name]) for r in m.reads]
+    return found
+
+
+def _kept_for(program: Program, loop: Loop) -> list[Map]:
+    """The maps that a loop in diffuse mode needs, beside those of its strata."""
+    of = loop.diffuse
+    assert of is not None
+    asked = [s for settled in of.settled for s in settled.probes]
+    looked_up = sorted({n for s in (*of.start, *asked) for n in s.reads})
+    held = [*of.told, *of.steps, *of.due, *([of.aliases] if of.aliases else [])]
+    groups = [s.groups for s in of.settled]
+    return [*held, *groups, *(program.maps[n] for n in (*loop.maps, *looked_up))]

@@ -486,8 +486,8 @@ class Answering:
             tuple(self.told),
             rounds=self.sums,
         )
-        if self.from_bags and not self.sums:
-            made = replace(made, answers=self._answers(made))
+        if self.from_bags and (not self.sums or _by_ends(made)):
+            made = replace(made, answers=self.last_answers(made))
         return made
 
     def _scalar(self, term: Term) -> Scalar:
@@ -501,19 +501,33 @@ class Answering:
             )
         return scalar(term, self.columns)
 
-    def _answers(self, made: Stratum) -> Map:
+    def last_answers(self, made: Stratum) -> Map:
         """The map of what was answered last, by group.
 
         The old row of a touched group must be taken back. From the sums it can be told again, as the group's map has their
         old values at hand. From a bag it would have to be read as it was before, which is more work than to keep it.
+        Inside of a loop only the ends of bags are kept, by round.
         """
-        key = tuple((f"k{i}", t) for i, (_, t) in enumerate(made.components))
+        ends = [(b.column, b.type) for b in made.from_bags]
+        cells = [*made.group.key, *ends] if self.sums else made.components
+        key = tuple((f"k{i}", t) for i, (_, t) in enumerate(cells))
         by, name = made.group.lookup, f"a{digest(self.name)}"
         note = "last answers"
         ring = (("r0", INT),)
         kept = Map(name, show(self.term), key, ring, by, by, level=made.group.level, note=note)
         self.compiler.program.maps[name] = kept
         return kept
+
+
+def _by_ends(made: Stratum) -> bool:
+    """Whether an answer inside of a loop is that of ends of bags alone: of its count it asks whether there are rows."""
+    columns = {n for n, _ in made.group.key} | {b.column for b in made.from_bags}
+    ends = all(b.function in ("min", "max") and len(b.items) == 1 for b in made.from_bags)
+    told = [s for _, s in made.row] + ([made.weight] if made.weight else [])
+    asked = [s for s in made.where if not (s.reads == ("r0",) and s.sql == "(`r0` > 0L)")]
+    if made.ranked is not None or not ends:
+        return False
+    return all(columns.issuperset(s.reads) for s in (*told, *asked))
 
 
 def _number(weight: Term) -> Term:

@@ -441,7 +441,8 @@ class Closing:
     def __init__(self, program: Program, zone: str = "UTC"):
         self.program, self.zone = program, zone
         self.never_null = NeverNull(program)
-        self._invariants: dict[str, Invariants] = {}
+        # What fills a map of a loop is not all that comes into it: its rounds do, too.
+        self._invariants = dict.fromkeys(program.inside(), Invariants())
         self._graphs: dict[int, tuple[Statement, Graph]] = {}
         self._ties_known: dict[tuple[int | str, int], Ties] = {}
         self._found: dict[Any, Any] = {}

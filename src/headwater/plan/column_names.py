@@ -2,13 +2,13 @@
 
 A column of a map is what the statements that fill it emit: a column of their driver, something computed from some, or a
 column of a map that is looked up. A driver may be a stratum, whose rows are computed from the key of its groups. What
-has no short name is called by the map's own name of it.
+has no short name is called by the map's own name of it. What moves in a loop is called by the names of the loop's own columns.
 """
 
 from __future__ import annotations
 
 from headwater.plan.closing import shallow
-from headwater.plan.program import Bind, Expand, Lookup, Map, Program, Statement
+from headwater.plan.program import Bind, Expand, Lookup, Loop, Map, Program, Statement
 from headwater.plan.trees import Tree
 
 LONGEST = 48
@@ -20,14 +20,16 @@ class ColumnNames:
     """The names of a program's columns, found once."""
 
     def __init__(self, program: Program):
-        self.program = program
+        self.program, self.inside = program, program.inside()
         self._maps: dict[str, dict[str, str]] = {}
 
     def of(self, m: Map) -> dict[str, str]:
         """The name of each column of a map."""
         if m.name not in self._maps:
             self._maps[m.name] = {c: c for c in m.columns}  # while it is looked for
-            if m.fields and m.reads and m.reads[0] not in self.program.strata:
+            if m.name in self.inside:
+                found = self._looped(m, self.inside[m.name])
+            elif m.fields and m.reads and m.reads[0] not in self.program.strata:
                 found = {c: f"{m.reads[0]}.{f}" for c, f in zip(m.columns, m.fields, strict=True)}
             else:
                 found = self._filled(m)
@@ -42,6 +44,18 @@ class ColumnNames:
             known = self.of(groups[0]) if groups else {}
             return dict(zip(m.columns, known.values(), strict=False))
         s = kept.filling[0]
+        scope = self.scope(s)
+        return {c: scope.get(k, k) for c, k in zip(m.columns, s.key, strict=True)}
+
+    def _looped(self, m: Map, loop: Loop) -> dict[str, str]:
+        """The names of the columns of a map that moves in a loop; the last one of a group is the round."""
+        strata = [self.program.strata[n] for n in loop.strata]
+        answered = [s for s in strata if s.group == m]
+        if answered:
+            cells = [(n, c.tree) for n, c in answered[0].row if c.tree and c.tree[0] == "column"]
+            found = {tree[2]: n for n, tree in cells}
+            return {**{c: found.get(c, c) for c in m.columns}, m.columns[-1]: "round"}
+        s = next(x for n in loop.strata for x in self.program.statements(m, {n}))
         scope = self.scope(s)
         return {c: scope.get(k, k) for c, k in zip(m.columns, s.key, strict=True)}
 

@@ -26,6 +26,8 @@ from headwater.calculus.terms import (
     Repeat,
     Sng,
     Term,
+    Times,
+    Var,
     relations,
     substitute,
     subterms,
@@ -39,6 +41,7 @@ from headwater.calculus.types import (
 from headwater.errors import NotIncremental
 from headwater.plan.answers import Answering, summed
 from headwater.plan.choose import MOST_STATEMENTS, Data, TooMuchWork, Work
+from headwater.plan.diffuse import Diffusing, diffused
 from headwater.plan.equal_maps import canonical, digest
 from headwater.plan.loops import Looping, looped
 from headwater.plan.maps import checked, key_fields, map_of
@@ -58,7 +61,17 @@ from headwater.plan.passes import (
     retype_sources,
     said,
 )
-from headwater.plan.program import Answered, Map, Nested, Program, Relations, Stored, Stratum, View
+from headwater.plan.program import (
+    Answered,
+    Diffusion,
+    Map,
+    Nested,
+    Program,
+    Relations,
+    Stored,
+    Stratum,
+    View,
+)
 from headwater.plan.statements import RULES, Materializer
 from headwater.plan.subqueries.cut import Subqueries
 from headwater.plan.subqueries.keyed import is_scalar_subquery
@@ -96,6 +109,10 @@ class Compiler:
         self.form: Form | None = None
         self.looping: Looping | None = None
         """The loop whose step is planned now."""
+        self.diffusion: Diffusion | None = None
+        """How near the loops of the view are kept that is planned now; exactly, if nothing is said."""
+        self.diffusing: Diffusing | None = None
+        """The loop in diffuse mode whose step is planned now."""
 
     @property
     def relations(self) -> Relations:
@@ -104,7 +121,9 @@ class Compiler:
 
     def fork(self) -> Compiler:
         """A copy to try something on."""
-        return Compiler(self.program.copy(), self.inputs, self.subqueries.owned, self.whole)
+        made = Compiler(self.program.copy(), self.inputs, self.subqueries.owned, self.whole)
+        made.diffusion = self.diffusion
+        return made
 
     @with_room
     def choose(
@@ -193,7 +212,20 @@ class Compiler:
         """What a view is read as: the relation of its answer where it has one, which is kept already; else its term."""
         if view.stratum is not None and self.maps.rules >= 1:
             return Rel(view.stratum, bag(view.type))
+        if isinstance(view.rows, Stored):
+            for told, name in self._told().items():
+                if told == view.rows.map.name:
+                    return Rel(name, bag(view.type))
         return self._wholes([view])[Rel(view.name, bag(view.type))]
+
+    def _told(self) -> dict[str, str]:
+        """The maps that hold what loops in diffuse mode told last, and the relation of each."""
+        loops = [x for x in self.program.loops.values() if x.diffuse is not None]
+        return {
+            m.name: n
+            for x in loops
+            for m, n in zip(x.diffuse.told, x.collections, strict=True)  # type: ignore[union-attr]
+        }
 
     def _wholes(self, views: Sequence[View]) -> dict[Rel, Term]:
         """Views as terms over sources alone."""
@@ -237,6 +269,12 @@ class Compiler:
         passes = OF_QUERY if self.maps.rules >= 1 else but(OF_QUERY, name_unions)
         linear = self.run(passes, term, name)
         stored = False
+        if self.diffusion is not None:
+            told = {n: m for m, n in self._told().items()}
+            if isinstance(linear, Rel) and linear.name in told:
+                return View(name, row, strategy, Stored(self.program.maps[told[linear.name]]))
+            # A relation of its own, by which others read what was told, and not the loop once more.
+            linear = linear if isinstance(linear, Rel) else self.named(_itself(linear))
         if isinstance(linear, Rel) and linear.name in self.program.strata:
             stored = (
                 self.program.strata[linear.name].only_spark if self.stored is None else self.stored
@@ -291,7 +329,7 @@ class Compiler:
         """The relation of a closed answer: that of its stratum; of a loop, what is left of its collections at the end."""
         term = canonical(answer)
         if isinstance(term, (Repeat, Field)):
-            return looped(self, term)
+            return looped(self, term) if self.diffusion is None else diffused(self, term)
         assert isinstance(term, (Each, Let))
         stem = "first:" if self.strategy == "first-order" else ""
         if self.maps.rules >= 2 and any(map(_differs, subterms(term))):
@@ -304,7 +342,8 @@ class Compiler:
     def answer(self, name: str, term: Each | Let, started: Signed | None = None) -> Stratum:
         """Adds the stratum of an answer; `started` says how it starts, if it is a collection of a loop."""
         outside, self.checks = self.checks, []
-        made = Answering(self, name, term, started).stratum()
+        answering = Answering(self, name, term, started)
+        made = self.diffusing.stratum(answering) if self.diffusing else answering.stratum()
         made = replace(made, checks=tuple(dict.fromkeys(self.checks)))
         self.checks = outside
         self.program.strata[name] = made
@@ -314,8 +353,18 @@ class Compiler:
             self.relations.levels[name] = (
                 made.level
             )  # for who is inside; the loop says that of others
+        if self.diffusing is not None and name in self.diffusing.names:
+            self.relations.levels[name] = made.level
         self.relations.rows[name] = made.type
         return made
+
+
+def _itself(term: Term) -> Each:
+    """each k ↦ v in m collect v · {k} = m."""
+    t = type_of(term)
+    assert isinstance(t, MapType)
+    k, v = Var("k", t.key), Var("v", INT)
+    return Each(k, v, term, Times((v, Sng(k, Num(1, INT)))))
 
 
 def _differs(term: Term) -> bool:

@@ -79,11 +79,11 @@ def looped(compiler: Compiler, term: Term) -> Term:
     assert isinstance(loop, Repeat)
     stem = "first:" if compiler.strategy == "first-order" else ""
     name = f"x{digest(stem + show(loop))}"
-    rows = _rows(loop)
+    rows = rows_of(loop)
     if name not in compiler.program.loops:
         compiler.program.loops[name] = _planned(compiler, name, loop, rows)
     row = rows[place]
-    left = Rel(_collection(name, list(rows).index(place)), bag(with_round(row)))
+    left = Rel(collection(name, list(rows).index(place)), bag(with_round(row)))
     x = Var(compiler.subqueries.fresh("x"), with_round(row))
     shown = Record(tuple((n, Field(x, n)) for n, _ in row.fields))
     return For(x, left, Sng(shown, ONE))
@@ -106,20 +106,20 @@ def _planned(compiler: Compiler, name: str, term: Repeat, rows: dict[str, Record
             "a loop that ends when its values are near enough is not maintained yet",
             hint="say times=, how many rounds there are",
         )
-    names = {_collection(name, i): row for i, row in enumerate(rows.values())}
+    names = {collection(name, i): row for i, row in enumerate(rows.values())}
     read = [Rel(n, bag(row)) for n, row in names.items()]
     x: Term = read[0] if "" in rows else Record(tuple(zip(rows, read, strict=True)))
     step, start = substitute(term.step, {term.var: x}), term.start
     program, before = compiler.program, set(compiler.program.maps)
     compiler.looping = None
-    starts = [compiler.monomials(_part(start, place), name) for place in rows]
+    starts = [compiler.monomials(part(start, place), name) for place in rows]
     compiler.looping = looping = Looping(names, term.times)
     compiler.maps.moving = looping.names
     for n, row in names.items():
         compiler.relations.rows[n], compiler.relations.levels[n] = with_round(row), 0
     try:
         for (n, row), place, begun in zip(names.items(), rows, starts, strict=True):
-            _collect(compiler, n, row, _part(step, place), begun)
+            _collect(compiler, n, row, part(step, place), begun)
     finally:
         compiler.looping = outer
         compiler.maps.moving = outer.names if outer is not None else frozenset()
@@ -171,7 +171,7 @@ def _fused(term: Term) -> Term:
     return term
 
 
-def _rows(term: Repeat) -> dict[str, RecordType]:
+def rows_of(term: Repeat) -> dict[str, RecordType]:
     """The rows of each collection, by name; one that has none is called "" ."""
     t = type_of(term)
     parts = dict(t.fields) if isinstance(t, ProductType) else {"": t}
@@ -193,12 +193,12 @@ def _rows(term: Repeat) -> dict[str, RecordType]:
     return rows
 
 
-def _part(term: Term, place: str) -> Term:
+def part(term: Term, place: str) -> Term:
     """One collection of a product of them."""
     if not place:
         return term
     return rewrite(Field(term, place), SIMPLIFY)
 
 
-def _collection(loop: str, place: int) -> str:
+def collection(loop: str, place: int) -> str:
     return f"{loop}.{place}"

@@ -20,6 +20,7 @@ from headwater.calculus.terms import (
     Pred,
     Record,
     Rel,
+    Repeat,
     Sng,
     Term,
     Times,
@@ -42,7 +43,7 @@ from headwater.calculus.types import (
 from headwater.errors import NotIncremental
 from headwater.plan.equal_maps import canonical, digest, once, sorted_monomial
 from headwater.plan.nested.opening import as_lists
-from headwater.plan.program import Map, Program, Relations
+from headwater.plan.program import Loop, Map, Program, Relations
 from headwater.rules.monomial import Monomial
 from headwater.rules.rows import cells
 
@@ -134,6 +135,14 @@ def term_of(program: Program, m: Map) -> Term:
     rows = program.relations.rows
     types = [(r, rows[r] if m.fields else as_lists(rows[r])) for r in m.reads]
     return _read(m.text, tuple((n, bag(t)) for n, t in types))
+
+
+def term_of_loop(program: Program, loop: Loop) -> Repeat:
+    """The term of a loop, read from its text."""
+    types = [(n, bag(as_lists(row))) for n, row in program.relations.rows.items()]
+    term = parse(loop.text, dict(types))
+    assert isinstance(term, Repeat)
+    return term
 
 
 @lru_cache(maxsize=4096)

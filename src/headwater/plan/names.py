@@ -164,7 +164,8 @@ class _Checks:
             self.ranked(s, s.ranked)
         columns = s.components
         there = {n for n, _ in columns}
-        if s.answers is not None and len(s.answers.key) != len(columns):
+        kept = len(s.group.key) + len(s.from_bags) if s.rounds else len(columns)
+        if s.answers is not None and len(s.answers.key) != kept:
             raise ValueError(f"`{s.name}` keeps other columns than it answers from")
         for scalar in s.where:
             _read(scalar, there, s.name)
@@ -181,11 +182,42 @@ class _Checks:
     def loop(self, loop: p.Loop) -> None:
         """A loop has what it names, and all that is answered in it has a round."""
         _among(loop.strata, self.program.strata.keys(), loop.name, "answers")
-        _among(loop.collections, set(loop.strata), loop.name, "collects")
         _among(loop.maps, self.maps.keys(), loop.name, "moves")
+        if loop.diffuse is not None:
+            self.diffuse(loop, loop.diffuse)
+            return
+        _among(loop.collections, set(loop.strata), loop.name, "collects")
         for name in loop.strata:
             if self.program.strata[name].type.fields[-1] != (ROUND, BIGINT):
                 raise ValueError(f"`{name}` has no rounds, and is answered in `{loop.name}`")
+
+    def diffuse(self, loop: p.Loop, of: p.Diffuse) -> None:
+        """A loop in diffuse mode holds what it tells, by maps of the same columns, and asks for groups that are there."""
+        _among(loop.collections, self.rows.keys(), loop.name, "collects")
+        if not len(loop.collections) == len(of.told) == len(of.steps) == len(of.due):
+            raise ValueError(f"`{loop.name}` does not hold each of its collections")
+        for name, told, step, due in zip(loop.collections, of.told, of.steps, of.due, strict=True):
+            row = self.program.relations.rows[name]
+            if told.fields != tuple(n for n, _ in row.fields) or told.reads != (name,):
+                raise ValueError(f"`{told.name}` does not hold the rows of `{name}`")
+            if (told.key, told.lookup) != (step.key, step.lookup) or due.lookup != told.lookup:
+                raise ValueError(f"`{step.name}` has other columns than what is told of `{name}`")
+        held = [*of.told, *of.steps, *of.due, *([of.aliases] if of.aliases else [])]
+        _among([m.name for m in held], self.maps.keys(), loop.name, "holds")
+        _among(of.snapped, self.maps.keys(), loop.name, "gives keys to")
+        for s in of.start:
+            if s.drives not in self.rows:
+                raise ValueError(f"`{loop.name}` starts from `{s.drives}`, which is not there")
+            self.statement(None, s, self.rows[s.drives])
+        for settled in of.settled:
+            _among([settled.stratum], set(loop.strata), loop.name, "settles")
+            _among([settled.asks], self.rows.keys(), loop.name, "asks")
+            s = self.program.strata[settled.stratum]
+            if s.answers is None or settled.groups.columns != s.group.columns:
+                raise ValueError(f"`{settled.stratum}` does not keep what it was answered")
+            for probing in settled.probes:
+                _among([probing.target.name], {m.name for m in s.maps}, loop.name, "probes for")
+                self.statement(None, probing, self.rows[settled.asks])
 
     def ranked(self, s: p.Stratum, r: p.Ranked) -> None:
         key = self.keys[r.map.name]

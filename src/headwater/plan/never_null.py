@@ -21,7 +21,8 @@ class NeverNull:
 
     def __init__(self, program: Program):
         self.program = program
-        self._known: dict[str, frozenset[str]] = {}
+        # What fills a map of a loop is not all that comes into it: its rounds do, too.
+        self._known: dict[str, frozenset[str]] = dict.fromkeys(program.inside(), frozenset())
 
     def of(self, m: Map) -> frozenset[str]:
         """The columns of a map that are never NULL."""

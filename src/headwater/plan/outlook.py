@@ -71,7 +71,9 @@ def promised(closing: Closing, sources: Sources) -> Promises[frozenset[Scheme]]:
 
 def through_entries(closing: Closing, keys: Keys) -> dict[str, Through]:
     """The maps some of whose keys may be closed through entries."""
-    found = {n: through(closing, m, keys) for n, m in closing.program.maps.items()} if keys else {}
+    inside = closing.program.inside()
+    maps = [m for n, m in closing.program.maps.items() if n not in inside]
+    found = {m.name: through(closing, m, keys) for m in maps} if keys else {}
     return {n: t for n, t in found.items() if t is not None}
 
 

@@ -297,6 +297,51 @@ class Stratum:
 
 
 @dataclass(frozen=True)
+class Diffusion:
+    """How near a loop in diffuse mode is kept: what may be withheld, which keys are one, and how often its rows may move."""
+
+    cut: float
+    near: float | None = None
+    rounds: int = 50
+
+
+@dataclass(frozen=True)
+class Settled:
+    """A stratum inside of a diffuse loop whose groups keep the answer that they were given until an input touches them.
+
+    `groups` has the groups that are there, and says which an input touches; `probes` compute what a group is answered from,
+    from the rows of the relation `asks`, which are keys of groups.
+    """
+
+    stratum: str
+    groups: Map
+    asks: str
+    probes: tuple[Statement, ...]
+
+
+@dataclass(frozen=True)
+class Diffuse:
+    """A loop in diffuse mode: what it is kept by, collection by collection.
+
+    `told` hold the rows of X*, those told last, and `steps` those that the step gives; both are searched by `keys`, the
+    columns that are no fractions. `due` have the keys that had yet to move when the rounds of an increment were over.
+    `start` computes the first rows. `left_out` says which changes of X* do not reach what they would have to read whole.
+    """
+
+    how: Diffusion
+    told: tuple[Map, ...]
+    steps: tuple[Map, ...]
+    due: tuple[Map, ...]
+    start: tuple[Statement, ...] = ()
+    settled: tuple[Settled, ...] = ()
+    left_out: tuple[str, ...] = ()
+    snapped: tuple[str, ...] = ()
+    """The maps with fractions in their groups' keys, of which those that are near are one."""
+    aliases: Map | None = None
+    """Fractions that were told, with those that they are taken for."""
+
+
+@dataclass(frozen=True)
 class Loop:
     """A loop: its collections and the answers inside of it, all with a column that says at which round a row comes or goes.
 
@@ -312,6 +357,13 @@ class Loop:
     level: int
     times: int | None = None
     limit: int = 10_000
+    diffuse: Diffuse | None = None
+    """How it is kept in diffuse mode, in which its collections are relations without rounds, and no strata."""
+
+    @property
+    def relations(self) -> tuple[str, ...]:
+        """All that moves in it."""
+        return tuple(dict.fromkeys((*self.strata, *self.collections)))
 
 
 @dataclass(frozen=True)
@@ -446,6 +498,14 @@ class Program:
             return kept.changes.get(names.pop(), ())
         assert kept.at_once is not None, m.name
         return tuple(s for s in kept.at_once if s.needs <= names)
+
+    def inside(self) -> dict[str, Loop]:
+        """The loops that strata are answered in and maps move in, by the names of both."""
+        return {n: loop for loop in self.loops.values() for n in (*loop.strata, *loop.maps)}
+
+    def around(self, loop: Loop) -> set[str]:
+        """The relations that a loop reads from outside."""
+        return {r for n in loop.maps for r in self.maps[n].reads}.difference(loop.strata)
 
     def looked_up(self) -> set[str]:
         """The maps that statements of single changes look up."""

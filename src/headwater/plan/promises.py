@@ -11,6 +11,9 @@ is (`closing.Ties.pulled`):
 A stratum's rows are closed with their group. Where its rows are keys, and conditions say which counts are there and which
 are not (DISTINCT, EXISTS, EXCEPT), a row is lasting already when what is there lasts and what is not there has ended.
 
+What moves in a loop reads itself: a row may move any other one, at a later round. Of all of it nothing is promised before
+all that the loop reads from outside is over, and then everything is.
+
 Some of what is over is told by entries alone, such as which sessions are (`sessions.py`), or which keys are because what they
 would be reached through is (`through.py`): it is *found* when something is closed, and given here.
 
@@ -50,6 +53,7 @@ from headwater.plan.program import (
     Answered,
     Bind,
     Lookup,
+    Loop,
     Map,
     Nested,
     Statement,
@@ -270,6 +274,7 @@ class Promises(Generic[P]):
             sources,
         )
         self.found, self.through = found, through
+        self.inside = self.program.inside()
         self._relations: dict[str, Promise[P]] = {}
         self._closed: dict[str, P] = {}
         self._through: dict[str, Through | None] = {}
@@ -295,6 +300,8 @@ class Promises(Generic[P]):
             return given
         if name in self.program.relations.static:
             return Promise(a.everything, a.everything, a.everything)
+        if name in self.inside:
+            return self._moving(self.inside[name])
         s = self.program.strata.get(name)
         if s is None:
             return Promise(a.none, a.none, a.none)
@@ -308,10 +315,19 @@ class Promises(Generic[P]):
             made = [a.join(p, starts) for p in made]
         return Promise(*made)
 
+    def _moving(self, loop: Loop) -> Promise[P]:
+        """What is promised of all that moves in a loop."""
+        a = self.algebra
+        if all(self.relation(r).closed == a.everything for r in self.program.around(loop)):
+            return Promise(a.everything, a.everything, a.everything)
+        return Promise(a.none, a.none, a.none)
+
     # --- maps --------------------------------------------------------------------------------------------------------
 
     def closed(self, m: Map) -> P:
         """The keys of a map at which nothing changes any more."""
+        if m.name in self.inside:
+            return self._moving(self.inside[m.name]).closed
         if m.name not in self._closed:
             statements = self._statements(m) if m.name in self.program.kept else None
             self._closed[m.name] = (
@@ -362,6 +378,9 @@ class Promises(Generic[P]):
     def count(self, m: Map, column: int) -> tuple[P, P]:
         """The keys at which a count, a ring column of a map, does not grow any more; and those at which it does not fall."""
         key = m.name, column
+        if m.name in self.inside:
+            made = self._moving(self.inside[m.name])
+            return made.ended, made.lasting
         if key not in self._columns:
             moving = [s for s in self._statements(m) if not _adds_nothing(s, column)]
             if self.counts(m, column):
@@ -393,8 +412,11 @@ class Promises(Generic[P]):
     def counts(self, m: Map, column: int) -> bool:
         """Whether a ring column of a map counts rows: an insertion into what it reads never makes it less."""
         kept = self.program.kept.get(m.name)
-        return kept is not None and all(
-            s.sign > 0 and self._never_negative(s, s.ring[column]) for s in kept.filling
+        # A row that comes may take back, at a later round, what another one gave: there are no counts in loops.
+        return (
+            kept is not None
+            and m.name not in self.inside
+            and all(s.sign > 0 and self._never_negative(s, s.ring[column]) for s in kept.filling)
         )
 
     def _never_negative(self, s: Statement, factors: Iterable[str]) -> bool:
@@ -414,6 +436,8 @@ class Promises(Generic[P]):
 
     def groups(self, s: Stratum) -> Promise[P]:
         """What is promised of the rows of a stratum, in terms of the key of its groups."""
+        if s.name in self.inside:
+            return self._moving(self.inside[s.name])
         if s.name not in self._groups:
             self._groups[s.name] = self._of_groups(s)
         return self._groups[s.name]

@@ -19,6 +19,7 @@ from headwater.calculus.terms import (
     Call,
     Rel,
     Term,
+    Var,
 )
 from headwater.calculus.types import (
     RingType,
@@ -236,6 +237,10 @@ class Materializer:
             sign,
             tuple(changes),
         )
+
+    def driven(self, target: Map, sign: int, m: Monomial, by: Var) -> Statement:
+        """The statement of a monomial from the rows of one of its atoms on."""
+        return self._statement(target, sign, Changed(m, frozenset({by})), target.strategy)
 
     def _join(self, flow: Flow, block: Joining) -> _Joined:
         """Looks up a block in a version of it; its map is made if need be."""

@@ -256,7 +256,7 @@ class _Reader:
         return of(**cells)
 
     def _cell(self, of: Any, value: Any) -> Any:
-        if of is str or of is int or of is bool:  # first, for most cells are
+        if of is str or of is int or of is bool or of is float:  # first, for most cells are
             return _is(of, value)
         if of is Any:
             return _plain(value)

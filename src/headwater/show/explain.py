@@ -19,7 +19,7 @@ from headwater.calculus.terms import Term, change_name, relations
 from headwater.calculus.types import Boxed, FunType, MapType, RecordType, Type, has_box
 from headwater.errors import NotHomomorphic, NotShreddable
 from headwater.plan.advice import ViewBounds
-from headwater.plan.analysis import COSTS, changes_of, cost_class, maps_of, strata_of
+from headwater.plan.analysis import COSTS, changes_of, cost_class, loops_of, maps_of, strata_of
 from headwater.plan.maps import term_of
 from headwater.plan.nested.shred import shred
 from headwater.plan.program import (
@@ -39,6 +39,7 @@ from headwater.rules.delta import chain, delta
 from headwater.rules.normalize import normalize
 from headwater.show.bounds import bounds_text
 from headwater.show.drawing import Explanation, draw
+from headwater.show.loops import Rounds, last_rounds, loop_lines, round_by_round
 from headwater.theory.degree_cost import BagCost, Cost, bottom, cost, degree, show_cost, tcost
 from headwater.theory.split import merges, split, trace_lineage
 
@@ -151,9 +152,17 @@ def _indented(text: str) -> str:
 
 @with_room
 def explain_view(
-    program: Program, view: View, asked: str, why: str, bounds: ViewBounds | None = None
+    program: Program,
+    view: View,
+    asked: str,
+    why: str,
+    bounds: ViewBounds | None = None,
+    rounds: Rounds | None = None,
 ) -> Explanation:
-    """How a view is kept: what was decided, its strata, their maps, what each change does to them, and what grows."""
+    """How a view is kept: what was decided, its strata, their maps, what each change does to them, and what grows.
+
+    `rounds` are those that the last commit visited of each loop.
+    """
     lines = [f"VIEW {view.name}   strategy {asked}", f"  {why}"]
     cost = cost_class(program, view.name)
     lines.append(f"  cost class {cost}: {COSTS[cost]}")
@@ -163,14 +172,18 @@ def explain_view(
         return Explanation("\n".join(lines), "")
     lines += _on_spark(program, view)
     lines += _planned(view)
+    for loop in loops_of(program, view):
+        lines += ["", *loop_lines(program, loop), *last_rounds(loop, rounds or {})]
     strata = [program.strata[n] for n in strata_of(program, view)]
+    inside = program.inside()
     shared: dict[str, list[str]] = {}
     for other in program.views.values():
         for m in maps_of(program, other):
             shared.setdefault(m.name, []).append(other.name)
     for s in strata:
         key = ", ".join(n for n, _ in s.group.key) or "one group"
-        lines += ["", f"STRATUM {s.level}   {s.name} answers groups by ({key})"]
+        at = f", at the rounds of {inside[s.name].name}" if s.name in inside else ""
+        lines += ["", f"STRATUM {s.level}   {s.name} answers groups by ({key}){at}"]
         lines.append(f"  {_reading(s)}")
         lines += [f"  h      {m.name}, {m.note or 'a map'}: {_merged(m)}" for m in s.maps]
         lines += [f"  a      {n} = {c.sql}" for n, c in s.row]
@@ -192,7 +205,8 @@ def explain_view(
             lines.append(f"  shared with {', '.join(others)}")
         for relation, statement in changes_of(program, [m]):
             d = degree(delta(term_of(program, m), {relation}), [relation])
-            lines.append(f"  Δ{relation} (degree {d}): {_statement_text(statement)}")
+            when = round_by_round(inside.get(m.name), relation)
+            lines.append(f"  Δ{relation} (degree {d}{when}): {_statement_text(statement)}")
     lines += _bounds(bounds)
     growing = frozenset() if bounds is None else bounds.growing
     picture = draw(program, view, maps_of(program, view), [s.name for s in strata], growing)
@@ -224,6 +238,8 @@ def explain_can(
     ]
     lines.append(f"  {len(new)} new maps, {len(maps) - len(new)} shared, {len(strata)} strata")
     lines += _on_spark(program, view)
+    for loop in loops_of(program, view):
+        lines += [f"  {line}" for line in loop_lines(program, loop)]
     for s in strata:
         key = ", ".join(n for n, _ in s.group.key) or "one group"
         lines.append(f"  STRATUM {s.level}  groups by ({key})   {_reading(s)}")

@@ -20,7 +20,7 @@ import json
 import re
 import uuid
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
@@ -96,6 +96,7 @@ class Change:
             maps[name] = spec, kept
         for name, new in self.added.items():
             spec, runs = maps[name]
+            self._check_taken_over(name, spec, new, old)
             maps[name] = spec, _different(name, (*runs, *new))
             seal ^= _seal_of(name, None, new)
         facts = dict(old.facts)
@@ -107,6 +108,24 @@ class Change:
                 seal ^= _digest("fact", key, value)
         minors = old.minors + bool(note.get("minor"))
         return Version(number, time, note, maps, facts, seal, mark, minors)
+
+    def _check_taken_over(
+        self, name: str, spec: MapSpec, new: Sequence[RunRef], old: Version
+    ) -> None:
+        """A run that says it is of another map was had by one that goes as this one comes; by a pinned one, also by one that it follows."""
+        for r in [r for r in new if r.of]:
+            if spec.pinned:
+                had = any(r in rs for s, rs in old.maps.values() if s.written_as == spec.written_as)
+            else:
+                gone = [old.maps[n] for n in self.dropped if n in old.maps]
+                was = {r, replace(r, of="")}
+                had = name in self.created and any(
+                    r.of == (x.of or s.written_as) for s, rs in gone for x in rs if x in was
+                )
+            if not had:
+                raise ValueError(
+                    f"the map `{name}` has a run of `{r.of}` that it has not taken over"
+                )
 
 
 def _different(name: str, runs: tuple[RunRef, ...]) -> tuple[RunRef, ...]:
@@ -286,10 +305,15 @@ class Log:
         record = self._record(number)
 
         def found() -> Version:
-            if "checkpoint" in record:
-                return _version(number, record)
             change = _change(record["change"])
             made = change.applied(before, number, record["time"], record["note"], record["mark"])
+            if "checkpoint" in record:
+                whole = _version(number, record)
+                if whole.seal != made.seal:
+                    raise ValueError(
+                        "it has other things than the version before and its change say"
+                    )
+                return whole
             if made.minors != record["minors"]:
                 raise ValueError(f"it says that {record['minors']} versions are minor")
             return made
@@ -415,9 +439,19 @@ def _version(number: int, record: dict[str, Any]) -> Version:
         for n, (spec, runs) in record["checkpoint"]["maps"].items()
     }
     facts = dict(record["checkpoint"]["facts"])
+    _check_owners(maps)
     about = record["time"], record["note"], maps, facts, 0, record["mark"]
     found = Version(number, *about, record.get("minors", 0))
     return replace(found, seal=seal_of(found))
+
+
+def _check_owners(maps: Mapping[str, tuple[MapSpec, tuple[RunRef, ...]]]) -> None:
+    """A run that a map has taken over is in no other map, but in those that are pinned."""
+    own = [(n, r) for n, (spec, runs) in maps.items() if not spec.pinned for r in runs]
+    taken = {(r.file, r.offset): n for n, r in own if r.of}
+    for name, r in own if taken else ():
+        if taken.get((r.file, r.offset), name) != name:
+            raise ValueError(f"the maps `{taken[r.file, r.offset]}` and `{name}` have one run")
 
 
 def _ref(data: dict[str, Any]) -> RunRef:

@@ -88,11 +88,11 @@ SELECT order_id, localtimestamp() AS t FROM orders;
 -- refused: TIME_OF_DAY
 SELECT order_id, unix_timestamp() - unix_timestamp(placed) AS age FROM orders;
 
--- recursion: all bosses of everyone
+-- recursion: the greatest boss of the bosses so far, by an aggregate inside of the step
 -- clauses: recursive cte
--- refused: RECURSIVE_CTE
-WITH RECURSIVE chain(emp_id, boss_id, depth) AS (
-  SELECT emp_id, boss_id, 0 FROM employees
+-- refused: RECURSION_SHAPE
+WITH RECURSIVE chain(boss_id, depth) AS (
+  SELECT boss_id, 0 FROM employees
   UNION ALL
-  SELECT c.emp_id, e.boss_id, c.depth + 1 FROM chain c JOIN employees e ON c.boss_id = e.emp_id
-) SELECT emp_id, boss_id, depth FROM chain;
+  SELECT max(e.boss_id), c.depth + 1 FROM chain c JOIN employees e ON c.boss_id = e.emp_id GROUP BY c.depth
+) SELECT boss_id, depth FROM chain;

@@ -18,7 +18,8 @@ from headwater.calculus.dyadic import POWERS, Dyadic
 from headwater.calculus.dyadic import shown as shown_of
 from headwater.calculus.types import DYADIC, DyadicType, RealType
 from headwater.calculus.windows import Total
-from headwater.engine.here import by_round
+from headwater.engine.here import by_end, by_round
+from headwater.engine.here.equal_rows import consolidated
 from headwater.engine.here.from_bags import Span, around, changed_part, from_bag, ranked
 from headwater.engine.here.statements import Scalars, changes_of, hashed
 from headwater.engine.rings import encode, exactly, ring_columns, shown, spec_of
@@ -35,7 +36,7 @@ from headwater.plan.program import (
     Stratum,
 )
 from headwater.state.arrangement import INDEX, Arrangement, Touched, total, zeros
-from headwater.state.keys import Ints, all_parts, canonical, equal
+from headwater.state.keys import Ints
 from headwater.state.run import MapSpec, column, hashes, prepared
 
 CELL, TIMES = "row.", "row"
@@ -163,6 +164,9 @@ def at_rounds(working: Working, stratum: Stratum, keys: pa.Table, before: bool =
 
     Without `before` it is what they are answered from now, round by round.
     """
+    if stratum.answers is not None and before:
+        change, later = by_end.changed(working, stratum, keys)
+        return AtRounds(signed(stratum, [change]), later)
     found = by_round.summed(working, stratum, keys, before)
     table = current(found.maps, found.stratum, found.keys)
     if stratum.always:
@@ -189,7 +193,8 @@ def keep_answers(working: Working, stratum: Stratum, change: pa.Table) -> None:
     """Writes down what was answered, to be taken back the next time."""
     m = stratum.answers
     assert m is not None
-    columns = [column(change, n) for n, _ in stratum.components]
+    names = by_end.answered(stratum) if stratum.rounds else [n for n, _ in stratum.components]
+    columns = [column(change, n) for n in names]
     types = [spec_of(m).schema.field(n).type for n in m.columns]
     arrays = {n: c.cast(t) for n, c, t in zip(m.columns, columns, types, strict=True)}
     table = pa.table({**arrays, "r0": column(change, WEIGHT)})
@@ -288,37 +293,3 @@ def rows(stratum: Stratum, table: pa.Table, scalars: Scalars) -> pa.Table:
         weights = pc.multiply(weights, column(table, TIMES).cast(pa.int64()))
     arrays = {n: column(table, f"{CELL}{n}") for n, _ in stratum.row}
     return consolidated(pa.table({**arrays, WEIGHT: weights}))
-
-
-def consolidated(table: pa.Table) -> pa.Table:
-    """Equal rows once, their weights added; rows of weight 0 are gone."""
-    names = [n for n in table.column_names if n != WEIGHT]
-    if table.num_rows <= 2:
-        return _of_two(table) if table.num_rows else table
-    places = tuple((f"k{i}", table.schema.field(n).type) for i, n in enumerate(names))
-    spec = MapSpec("rows", places, ((WEIGHT, pa.int64()),), tuple(n for n, _ in places))
-    renamed = table.select([*names, WEIGHT]).rename_columns([*(n for n, _ in places), WEIGHT])
-    renamed = renamed.add_column(0, "_h", hashed(renamed, spec.lookup))
-    added = total(spec, prepared(spec, renamed))
-    added = added.filter(pc.not_equal(added.column(WEIGHT), 0))
-    return added.select([*(n for n, _ in places), WEIGHT]).rename_columns([*names, WEIGHT])
-
-
-def different_rows(table: pa.Table) -> pa.Table:
-    """Every row once."""
-    ones = pa.array(np.ones(table.num_rows, np.int64))
-    return consolidated(table.append_column(WEIGHT, ones)).select(table.column_names)
-
-
-def _of_two(table: pa.Table) -> pa.Table:
-    """The same for one row or two, as an answer without groups has them: there is nothing to sort."""
-    names = [n for n in table.column_names if n != WEIGHT]
-    cells = {n: canonical(column(table, n)) for n in names}
-    weights = np.asarray(column(table, WEIGHT))
-    if len(weights) == 2:
-        parts = all_parts(list(cells.values()))
-        if not len(parts) or equal([p[:1] for p in parts], [p[1:] for p in parts]).all():
-            cells = {n: c[:1] for n, c in cells.items()}
-            weights = weights.sum(keepdims=True)
-    made = pa.table({**cells, WEIGHT: pa.array(weights)})
-    return made if weights.all() else made.filter(pa.array(weights != 0))

@@ -22,7 +22,7 @@ from headwater.engine.rings import spec_of
 from headwater.engine.working import Overlay, Working
 from headwater.plan.program import Map, Stratum
 from headwater.state.arrangement import INDEX, Arrangement, total
-from headwater.state.keys import Ints
+from headwater.state.keys import Bools, Ints
 from headwater.state.run import column, prepared
 
 SIDES = 4
@@ -43,6 +43,39 @@ class Summed(NamedTuple):
     """The groups whose value has moved, with the later rounds at which they have entries."""
 
 
+class Entries(NamedTuple):
+    """Entries that were looked up by group: for which of the keys each was found, and its round."""
+
+    table: pa.Table
+    probe: Ints
+    round: Ints
+
+    def upto(self, rounds: Ints) -> Entries:
+        """Those up to the rounds of their keys."""
+        return self._kept(self.round <= rounds[self.probe])
+
+    def after(self, rounds: Ints) -> Entries:
+        """Those after the rounds of their keys."""
+        return self._kept(self.round > rounds[self.probe])
+
+    def _kept(self, which: Bools) -> Entries:
+        if which.all():
+            return self
+        return Entries(self.table.filter(pa.array(which)), self.probe[which], self.round[which])
+
+
+def entries(of: Arrangement, keys: pa.Table, at: str, places: Ints | None = None) -> Entries:
+    """The entries of groups in all rounds; `places` are those of the keys among others."""
+    found = of.lookup(keys, linear=True)
+    probe, rounds = np.asarray(column(found, INDEX)), np.asarray(column(found, at))
+    return Entries(found, probe if places is None else places[probe], rounds)
+
+
+def by_group(stratum: Stratum, keys: pa.Table) -> pa.Table:
+    """Keys as the maps of a stratum are searched: without their rounds."""
+    return keys.drop_columns(["_h"]).add_column(0, "_h", hashed(keys, stratum.group.lookup))
+
+
 def round_of(stratum: Stratum) -> str:
     """The column of the round in the group's key, and in those of its bags."""
     return stratum.group.columns[-1]
@@ -52,45 +85,44 @@ def summed(working: Working, stratum: Stratum, keys: pa.Table, before: bool = Tr
     """The values of groups at their rounds; without `before`, as though there had been nothing."""
     at, names = round_of(stratum), stratum.group.columns
     rounds = np.asarray(column(keys, at))
-    by_group = keys.drop_columns(["_h"]).add_column(0, "_h", hashed(keys, stratum.group.lookup))
+    groups = by_group(stratum, keys)
     sides = (0, 2) if before else (2,)
     runs = Overlay(working.runs.below)
-    arranged: dict[str, Arrangement] = {}
+    made: dict[str, Arrangement] = {}
     moved = np.zeros(len(rounds), np.bool_)
     ahead: list[pa.Table] = []
     for m in dict.fromkeys((stratum.group, *stratum.bags)):
         every: list[pa.Table] = []
         # What there was counts for both sides, what is new only for that of now: each is looked up once.
         for read, mine in ((working.before, sides), (working.new, (2,))):
-            found = read(m.name).lookup(by_group, linear=True)
+            found, probe, entry = entries(read(m.name), groups, at)
             if not found.num_rows:
                 continue
-            probe, entry = np.asarray(column(found, INDEX)), np.asarray(column(found, at))
             now = rounds[probe]
             for upto, place in ((now, 0), (now - 1, 1)):
                 held = np.flatnonzero(entry <= upto)
                 if len(held):
                     some, codes = found.take(pa.array(held)), now[held] * SIDES + place
-                    every.extend(_at(some, at, codes + side) for side in mine)
+                    every.extend(at_round(some, at, codes + side) for side in mine)
             rest = np.flatnonzero(entry > now)
             if len(rest):
                 ahead.append(found.select([INDEX, *names]).take(pa.array(rest)))
             if mine == (2,):
                 moved[probe[entry <= now]] = True
-        arranged[m.name] = _arranged(m, names, every, runs)
-    codes = [side + i for side in sides for i in (0, 1)]
-    coded = pa.concat_tables([_at(keys, at, rounds * SIDES + c) for c in codes])
+        made[m.name] = arranged(m, names, every, runs)
+    every_side = [side + i for side in sides for i in (0, 1)]
+    coded = pa.concat_tables([at_round(keys, at, rounds * SIDES + c) for c in every_side])
     coded = coded.drop_columns(["_h"]).add_column(0, "_h", hashed(coded, names))
-    by_all = {m.name: _by_all(m, names) for m in (stratum.group, *stratum.bags)}
+    by_all = {m.name: searched_by_all(m, names) for m in (stratum.group, *stratum.bags)}
     later = _later(keys.select(names), ahead, moved if before else None)
-    return Summed(_with_maps(stratum, by_all), arranged.__getitem__, coded, later)
+    return Summed(_with_maps(stratum, by_all), made.__getitem__, coded, later)
 
 
 def weighed(stratum: Stratum, table: pa.Table) -> tuple[pa.Table, pa.Array]:
     """Components with their real round, and the weight that each value has in the change."""
     at = round_of(stratum)
     codes = np.asarray(column(table, at))
-    return _at(table, at, codes // SIDES), pa.array(WEIGHTS[codes % SIDES])
+    return at_round(table, at, codes // SIDES), pa.array(WEIGHTS[codes % SIDES])
 
 
 def absent(keys: pa.Table, table: pa.Table, at: str, fresh: bool) -> Ints:
@@ -114,20 +146,20 @@ def all_groups(working: Working, stratum: Stratum) -> Iterator[pa.Table]:
             yield table.select(stratum.group.columns)
 
 
-def _at(table: pa.Table, at: str, rounds: Ints) -> pa.Table:
+def at_round(table: pa.Table, at: str, rounds: Ints) -> pa.Table:
     """The table with other rounds."""
     place = table.schema.get_field_index(at)
     return table.set_column(place, at, pa.array(rounds.astype(np.int64)))
 
 
-def _by_all(m: Map, names: list[str]) -> Map:
+def searched_by_all(m: Map, names: list[str]) -> Map:
     """The map as it is searched here: by group and round."""
     return replace(m, lookup=tuple(names), kind="change")
 
 
-def _arranged(m: Map, names: list[str], tables: list[pa.Table], runs: Overlay) -> Arrangement:
+def arranged(m: Map, names: list[str], tables: list[pa.Table], runs: Overlay) -> Arrangement:
     """Entries added up, as something to look up; what is there no times leaves its rounding error behind."""
-    spec = spec_of(_by_all(m, names))
+    spec = spec_of(searched_by_all(m, names))
     if not tables:
         return Arrangement(spec, (), runs)
     table = pa.concat_tables(

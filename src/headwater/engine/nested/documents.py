@@ -28,7 +28,7 @@ import pyarrow.compute as pc
 
 from headwater.calculus.shapes import Bags, Cell, Row, Shape, Variant, inner_bags
 from headwater.calculus.types import KeyType, RecordType
-from headwater.engine.here.answers import consolidated, different_rows
+from headwater.engine.here.equal_rows import consolidated, different_rows
 from headwater.engine.nested.rows import (
     Moved,
     contents,

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from headwater.calculus.shapes import Bags, Cell, Row, Shape, inner_bags
 from headwater.calculus.types import KeyType, RecordType
-from headwater.engine.here.answers import consolidated, different_rows
+from headwater.engine.here.equal_rows import consolidated, different_rows
 from headwater.engine.probing import entries_at
 from headwater.engine.working import Working
 from headwater.errors import QueryError

@@ -102,6 +102,7 @@ class Session:
             "spark.sql.execution.pythonUDF.arrow.enabled": "true",
             ANSI: "true",
             CASE: "false",
+            "spark.sql.cteRecursionRowLimit": "-1",  # what recursion gives is compared as a whole
             **READ_AS_WE_DO,
             TIME_ZONE: self._kept["time_zone"] if self._kept else self._setting(TIME_ZONE),
         }.items():

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from headwater.calculus.types import Boxed, MapType, RecordType, Type, has_box
-from headwater.engine.here.answers import consolidated
+from headwater.engine.here.equal_rows import consolidated
 from headwater.plan.program import WEIGHT
 
 CLOSE = 1e-9

@@ -1,7 +1,7 @@
 """A view's query computed anew over its inputs: the baseline, and the check of what is kept.
 
-SQL runs as its author wrote it, on Spark, over temporary views of our own session. A comprehension is evaluated by the
-reference interpreter.
+SQL runs as its author wrote it, on Spark, over temporary views of our own session; recursion that Spark does not have runs
+round by round (`spark_rounds.py`). A comprehension is evaluated by the reference interpreter.
 """
 
 from __future__ import annotations
@@ -18,37 +18,49 @@ from headwater.calculus.interpret import interpret
 from headwater.calculus.terms import Term
 from headwater.calculus.types import MapType, RecordType
 from headwater.engine.spark.session import Session, telling
+from headwater.engine.verify.spark_rounds import Steps, by_rounds, names_of, query
 from headwater.interop.arrow_types import arrow_type
 
 
 def by_spark(
     session: Session,
-    queries: Mapping[str, str],
+    queries: Mapping[str, str | Steps],
     inputs: Mapping[str, Callable[[], DataFrame]],
     name: str,
     columns: Mapping[str, list[str]] | None = None,
 ) -> pa.Table:
-    """The answer of a SQL view; `queries` are its own text and those of the views that it reads, in order.
+    """The answer of a SQL view; `queries` are its own text and those of the views that it reads, in order, or their steps.
 
     Where the texts are in other words, `columns` has the names that the columns of the views have all the same.
     """
     spark = session.spark
-    made = [*inputs, *queries]
+    made = dict[str, DataFrame]()
     with telling(f"recomputing `{name}`"):
         try:
             for source, rows in inputs.items():
-                rows().createOrReplaceTempView(source)
+                _register(made, source, rows())
             for view, text in queries.items():
-                # In brackets it can be nothing but a query: Spark runs a command as soon as it reads it.
-                query = text.strip().rstrip(";")
-                frame = spark.sql(f"SELECT * FROM (\n{query}\n)")
+                if isinstance(text, str):
+                    frame = query(spark, text)
+                else:
+                    own = names_of(text)
+                    hidden = {n: f for n, f in made.items() if n.lower() in map(str.lower, own)}
+                    made |= dict.fromkeys(own, spark.range(0))  # names to drop, whatever happens
+                    frame = by_rounds(spark, text)
+                    for n, f in hidden.items():
+                        _register(made, n, f)
                 frame = frame if columns is None else frame.toDF(*columns[view])
-                frame.createOrReplaceTempView(view)
+                _register(made, view, frame)
             session.counts.jobs += 1
             return spark.table(name).toArrow()
         finally:
             for view in made:
                 spark.catalog.dropTempView(view)
+
+
+def _register(made: dict[str, DataFrame], name: str, frame: DataFrame) -> None:
+    made[name] = frame
+    frame.createOrReplaceTempView(name)
 
 
 @with_room

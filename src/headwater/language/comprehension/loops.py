@@ -3,10 +3,8 @@
     hw.repeat(a, lambda x: b)                  repeat x := a then b
     hw.repeat((a, b), lambda x, y: (c, d))     repeat loop := ⟨x: a, y: b⟩ then ⟨x: c, y: d⟩
 
-The step is a lambda, or a function that the query defines before. What goes round has one type: that of the start,
-made wider where Python sees no difference (whole numbers of any size, None beside anything); the step's rows are fitted to
-it, and what does not fit is refused with the column. Rows of a loop are records of scalars: a collection of scalars goes round
-as records with one field, `value`, and nothing else sees that.
+The step is a lambda, or a function that the query defines before it; what its rows are is in `loop_types.py`, and what it does
+when a query runs on lists in `on_lists.py`. Ends of loops are constants, known where the query is read.
 """
 
 from __future__ import annotations
@@ -15,7 +13,6 @@ import ast
 from typing import Any
 
 from headwater.calculus.check import type_of
-from headwater.calculus.scalars import common_type
 from headwater.calculus.terms import (
     Each,
     Field,
@@ -23,7 +20,6 @@ from headwater.calculus.terms import (
     Let,
     Record,
     Repeat,
-    Sng,
     Term,
     Var,
     Within,
@@ -32,18 +28,21 @@ from headwater.calculus.terms import (
     variables,
 )
 from headwater.calculus.types import (
-    INTEGRAL,
-    VOID,
-    Base,
-    Boxed,
     KeyType,
-    ListType,
     ProductType,
     RecordType,
     bag,
     is_numeric,
 )
 from headwater.errors import NotIncremental, TypeMismatch
+from headwater.language.comprehension.loop_types import (
+    DECIMALS,
+    check_flat,
+    coming_out,
+    fitted,
+    going_in,
+    round_row,
+)
 from headwater.language.comprehension.on_lists import (
     LIMIT,
     SEVERAL,
@@ -57,9 +56,7 @@ from headwater.language.comprehension.on_lists import (
 )
 from headwater.language.comprehension.operators import (
     EMPTY,
-    ONE,
     as_bag,
-    coerce,
     component,
     is_collection,
     is_tuple,
@@ -75,13 +72,8 @@ from headwater.language.comprehension.reading import (
 )
 from headwater.language.comprehension.statements import let_around, read_function
 
-_ONLY = "value"
-"""The field of a loop's rows that are scalars to everybody else."""
-
 _WIDENED = 40
 """How often a start may get a wider type; decimals have 38 digits."""
-
-_FLOATING = ("float", "double")
 
 
 def read_repeat(r: Expressions, e: ast.Call, scope: Scope) -> Term:
@@ -93,19 +85,19 @@ def read_repeat(r: Expressions, e: ast.Call, scope: Scope) -> Term:
         raise NotIncremental("LOOP_END", SEVERAL, hint="say how many rounds there are: times=")
     loop = _Step(r, step, scope, len(starts) if several else None)
     rows, var, stepped = loop.going_round([type_of(s).key for s in starts])
-    begin = _put_together([_in_type(s, t) for s, t in zip(starts, rows, strict=True)], loop.names)
-    after = _put_together([_in_type(s, t) for s, t in zip(stepped, rows, strict=True)], loop.names)
+    begin = _put_together([going_in(s, t) for s, t in zip(starts, rows, strict=True)], loop.names)
+    after = _put_together([going_in(s, t) for s, t in zip(stepped, rows, strict=True)], loop.names)
     if measure is not None:
         _measured(measure, rows[0])
     whole = Repeat(var, begin, after, times, measure, limit)
     _no_loop_inside(r, whole, step)
     r.loops[whole] = e
     if loop.names is None:
-        return _opened(whole, rows[0])
+        return coming_out(whole, rows[0])
     if all(isinstance(t, RecordType) for t in rows):
         return whole
     parts = zip(loop.names, rows, strict=True)
-    return Record(tuple((n, _opened(Field(whole, n), t)) for n, t in parts))
+    return Record(tuple((n, coming_out(Field(whole, n), t)) for n, t in parts))
 
 
 def read_within(_r: Expressions, _e: ast.Call, _scope: Scope) -> Term:
@@ -187,7 +179,7 @@ def _starts(r: Expressions, e: ast.expr, scope: Scope) -> tuple[list[Term], bool
             if one == EMPTY:
                 hint = "an empty list that has one: [x for x in xs if False]"
                 raise TypeMismatch("an empty list has no type here", hint=hint)
-            _flat(type_of(one).key, "the start")
+            check_flat(type_of(one).key, "the start")
         return found, several
 
 
@@ -210,29 +202,6 @@ def _collections(r: Expressions, e: ast.expr, scope: Scope) -> tuple[list[Term],
 def _collection(r: Expressions, e: ast.expr, scope: Scope) -> Term:
     with r.source.at(e):
         return as_bag(r.term(e, scope))
-
-
-def _flat(t: KeyType, whose: str) -> None:
-    """The rows of a loop hold no collections."""
-    if (path := _nested(t)) is not None:
-        column = f"the column `{path}` of {whose}" if path else f"a row of {whose}"
-        raise NotIncremental(
-            "RECURSION_NESTED",
-            f"{column} is a collection, and what goes round is flat",
-            hint="let the loop compute rows with keys, and collect them after it",
-        )
-
-
-def _nested(t: KeyType, path: str = "") -> str | None:
-    """Where in a row a collection sits."""
-    match t:
-        case Boxed() | ListType():
-            return path
-        case RecordType(fields):
-            inner = (_nested(f, f"{path}.{n}" if path else n) for n, f in fields)
-            return next((p for p in inner if p is not None), None)
-        case _:
-            return None
 
 
 # --- the step ------------------------------------------------------------------------------------
@@ -270,17 +239,17 @@ class _Step:
             var, stepped = self.read(rows)
             with self.reader.source.at(self.place):
                 pairs = zip(rows, (type_of(s).key for s in stepped), strict=True)
-                fitting = [_fitted(a, b) for a, b in pairs]
+                fitting = [fitted(a, b) for a, b in pairs]
             if fitting == rows:
                 return rows, var, stepped
             rows = fitting
         with self.reader.source.at(self.place):
             what = "the rows of a step are wider than those that it is given, each time"
-            raise NotIncremental("RECURSION_TYPES", what, hint=_HINTS["decimal"])
+            raise NotIncremental("RECURSION_TYPES", what, hint=DECIMALS)
 
     def read(self, rows: list[KeyType]) -> tuple[Var, list[Term]]:
         """The variable of the loop, and the collections after a step."""
-        types = [bag(_row(t)) for t in rows]
+        types = [bag(round_row(t)) for t in rows]
         if self.names is None:
             var = self.outer.variable(self.parameters[0], types[0])
             parts: list[Term] = [var]
@@ -288,12 +257,12 @@ class _Step:
             named = tuple(zip(self.names, types, strict=True))
             var = self.outer.variable("loop", ProductType(named))
             parts = [Field(var, n) for n in self.names]
-        seen = [_opened(p, t) for p, t in zip(parts, rows, strict=True)]
+        seen = [coming_out(p, t) for p, t in zip(parts, rows, strict=True)]
         inner = self.scope.bind(var, dict(zip(self.parameters, seen, strict=True)))
         with self.reader.source.at(self.place):
             lets, found = read_function(self.node, self.reader, inner, self._stepped)
             for one in found:
-                _flat(type_of(one).key, "the step")
+                check_flat(type_of(one).key, "the step")
             return var, [let_around(lets, one) for one in found]
 
     def _stepped(self, e: ast.expr, scope: Scope) -> list[Term]:
@@ -315,91 +284,6 @@ def _counted(n: int, noun: str) -> str:
 def _put_together(collections: list[Term], names: list[str] | None) -> Term:
     """One collection as it is, several as a ring product."""
     return collections[0] if names is None else Record(tuple(zip(names, collections, strict=True)))
-
-
-# --- types that go round -------------------------------------------------------------------------
-
-_HINTS = {
-    "double": "begin with a double: 1.0 for 1, float(x) for x",
-    "decimal": "a decimal that goes round keeps its places: begin with one that has them all, as `sum` has",
-}
-
-
-def _fitted(start: KeyType, step: KeyType, path: str = "") -> KeyType:
-    """The type of the start, or a wider one of its kind, that the step's values have, too."""
-    match start, step:
-        case RecordType(fields), RecordType(others):
-            if {n for n, _ in fields} != {n for n, _ in others}:
-                what = f"the columns of the step are {_listed(step)}, and of the start {_listed(start)}"
-                hint = "the step gives rows like those that it is given"
-                raise NotIncremental("RECURSION_TYPES", what, hint=hint)
-            given = dict(others)
-            inner = ((n, t, f"{path}.{n}" if path else n) for n, t in fields)
-            return RecordType(tuple((n, _fitted(t, given[n], p)) for n, t, p in inner))
-        case Base(), Base() if (both := _wider(start, step)) is not None:
-            return both
-        case _ if start == step:
-            return start
-        case _:
-            whose = f"the column `{path}` is" if path else "a row is"
-            what = f"{whose} {kind(start)} at the start, and {kind(step)} after a step"
-            raise NotIncremental("RECURSION_TYPES", what, hint=_hint(start, step))
-
-
-def _wider(a: Base, b: Base) -> Base | None:
-    """The type of both where values of the start stay what they are: of one kind, and with the start's places."""
-    if VOID in (a, b):
-        return b if a == VOID else a
-    both = common_type(a, b)
-    if not isinstance(both, Base) or both == a:
-        return both if isinstance(both, Base) and _exact(a, b) else None
-    kinds = {_kind(a), _kind(b)}
-    if kinds == {"whole"} or kinds == {"floating"}:
-        return both
-    return (
-        both if a.name == "decimal" and both.name == "decimal" and both.scale == a.scale else None
-    )
-
-
-def _exact(a: Base, b: Base) -> bool:
-    """Whether Python would not tell a value of b from the same one in a."""
-    return a == b or is_numeric(a)
-
-
-def _kind(t: Base) -> str:
-    return "whole" if t.name in INTEGRAL else "floating" if t.name in _FLOATING else t.name
-
-
-def _hint(a: KeyType, b: KeyType) -> str:
-    if not (is_numeric(a) and is_numeric(b)):
-        return "the step gives rows like those that it is given"
-    return _HINTS["decimal" if "decimal" in (a.name, b.name) else "double"]  # type: ignore[union-attr]
-
-
-def _listed(t: RecordType) -> str:
-    return ", ".join(n for n, _ in t.fields)
-
-
-def _row(t: KeyType) -> RecordType:
-    """The type of a loop's rows: a record, of one field where queries see a scalar."""
-    return t if isinstance(t, RecordType) else RecordType(((_ONLY, t),))
-
-
-def _in_type(rows: Term, t: KeyType) -> Term:
-    """Rows as they go round."""
-    fitted = coerce(rows, bag(t))
-    if isinstance(t, RecordType):
-        return fitted
-    value = Var("value", t)
-    return For(value, fitted, Sng(Record(((_ONLY, value),)), ONE))
-
-
-def _opened(rows: Term, t: KeyType) -> Term:
-    """Rows that go round as queries see them."""
-    if isinstance(t, RecordType):
-        return rows
-    row = Var("row", _row(t))
-    return For(row, rows, Sng(Field(row, _ONLY), ONE))
 
 
 # --- loops in loops ------------------------------------------------------------------------------

@@ -27,7 +27,12 @@ def unlimited(text: str) -> str | None:
 
 def takes_some(text: str) -> bool:
     """Whether a query takes some of several rows anywhere."""
-    return any(t.token_type in _CUTS for t in Spark.Tokenizer().tokenize(text))
+    tokens = Spark.Tokenizer().tokenize(text)
+    before = ["", *(t.text.upper() for t in tokens)]  # AT RECURSION LIMIT n counts rounds
+    return any(
+        t.token_type in _CUTS and word != "RECURSION"
+        for word, t in zip(before, tokens, strict=False)
+    )
 
 
 def _is_clause(word: Token, number: Token) -> bool:

@@ -10,7 +10,8 @@ and behind the last round the query itself is what stands in the text without th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
@@ -53,6 +54,14 @@ class Steps:
 
     parts: tuple[Together, ...]
     main: str
+
+    def mapped(self, change: Callable[[str], str]) -> Steps:
+        """The same with every text changed."""
+        parts = [
+            replace(p, bindings=tuple(replace(b, text=change(b.text)) for b in p.bindings))
+            for p in self.parts
+        ]
+        return Steps(tuple(parts), change(self.main))
 
 
 @with_room
