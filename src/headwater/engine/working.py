@@ -146,7 +146,9 @@ class Working:
         """A map as it is now, whatever becomes of its runs in memory."""
         at = self.now(name)
         runs = Overlay(self.runs.below)
-        runs.memory = {r.file: self.runs.memory[r.file] for r in at.refs if r.file in self.runs.memory}
+        runs.memory = {
+            r.file: self.runs.memory[r.file] for r in at.refs if r.file in self.runs.memory
+        }
         return Arrangement(at.spec, at.refs, runs)
 
     def new(self, name: str) -> Arrangement:

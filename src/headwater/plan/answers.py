@@ -23,16 +23,13 @@ from headwater.calculus.check import type_of
 from headwater.calculus.dyadic import POWERS
 from headwater.calculus.notation.text import show
 from headwater.calculus.terms import (
-    Add,
     Answer,
     Box,
     Call,
-    Const,
     Each,
     Field,
     For,
     Let,
-    Neg,
     Num,
     Pred,
     Record,
@@ -44,8 +41,6 @@ from headwater.calculus.terms import (
     Unbox,
     Var,
     Zero,
-    children,
-    rebuild,
     substitute,
     subterms,
 )
@@ -59,13 +54,23 @@ from headwater.calculus.types import (
     RecordType,
     RingType,
     Type,
-    boxed,
     is_key,
     is_scalar,
 )
 from headwater.calculus.windows import WHOLE, Total, carried, reach
 from headwater.errors import NotIncremental
-from headwater.plan.equal_maps import canonical, digest, sorted_monomial
+from headwater.plan.answer_terms import (
+    component_of,
+    field_of,
+    flat,
+    hidden,
+    number_of,
+    once_each,
+    power_of,
+    ringed,
+    summed,
+)
+from headwater.plan.equal_maps import digest
 from headwater.plan.maps import ONE, key_fields, output_of
 from headwater.plan.program import COLLECT, Distinct, FromBag, Map, Ranked, Stratum, Told
 from headwater.plan.scalar import Scalar, scalar
@@ -146,7 +151,7 @@ class Answering:
         self.ring: list[list[Term]] = [[ONE] for _ in self.monomials]
         self.rings: list[RingType] = [INT]
         for i, n, t in scalars:
-            column = [_component(m.output, i) for _, m in self.monomials]
+            column = [component_of(m.output, i) for _, m in self.monomials]
             self.columns[Field(self.v, n) if product else self.v] = self._ring(column, t)
         self._bags()
         for x, answer in monomial(self.body).atoms:
@@ -154,7 +159,7 @@ class Answering:
             self._rows(x, answer)
         key = RecordType(tuple((f"k{i}", t) for i, (_, t) in enumerate(self.groups)))
         value = ProductType(tuple((f"r{i}", t) for i, t in enumerate(self.rings)))
-        made = [(s, _ringed(m, r)) for (s, m), r in zip(self.monomials, self.ring, strict=True)]
+        made = [(s, ringed(m, r)) for (s, m), r in zip(self.monomials, self.ring, strict=True)]
         group = self.compiler.maps.keep(
             summed(made, MapType(key, value)),
             list(range(len(self.groups) - self.sums)),
@@ -228,7 +233,7 @@ class Answering:
         once: Each | None = None,
     ) -> None:
         """A component that is read from a bag; `once` says that each of its elements counts once."""
-        if once is not None and _once_each(once.key, once.value, once.body) != [Sng(once.key, ONE)]:
+        if once is not None and once_each(once.key, once.value, once.body) != [Sng(once.key, ONE)]:
             raise NotIncremental("AGGREGATE", f"`{term}` is not maintained")
         bag = self._bag(of, ordered=True)
         column = f"e{len(self.from_bags)}"
@@ -249,15 +254,15 @@ class Answering:
         assert isinstance(element, RecordType)
         (_, order_type), (_, row_type) = element.fields
         parts = [
-            (sign, m, cells(_field(e, "order")), cells(_field(e, "row")))
+            (sign, m, cells(field_of(e, "order")), cells(field_of(e, "row")))
             for sign, m, e in self._elements(answer.term)
         ]
         # An order column that is a column of the row, too, is kept once; it must be so in every monomial. `orders` has
         # for each order column the row's column that it is, or -1, -2, ... for the first, second, ... that is apart.
-        types = _flat(row_type)
+        types = flat(row_type)
         orders: list[int] = []
         apart: list[int] = []
-        for i in range(len(_flat(order_type))):
+        for i in range(len(flat(order_type))):
             same = (j for j in range(len(types)) if all(p[2][i] == p[3][j] for p in parts))
             found = next(same, None) if parts else None
             if found is None:
@@ -273,7 +278,7 @@ class Answering:
         rows = [(s, m, [*(o[i] for i in apart), *r]) for s, m, o, r in parts]
         bag = self._kept(
             rows,
-            [_flat(order_type)[i] for i in apart] + types,
+            [flat(order_type)[i] for i in apart] + types,
             order=[(p, *by[p]) for p in places] or [(width, False, False)],
             note="the rows of a group, in order",
         )
@@ -345,8 +350,8 @@ class Answering:
         count(DISTINCT x) is `each d ↦ w in v.a collect [w > 0]`. It is not linear in the rows, but it is in the values
         that come and go: the bag is a map by value, and when a value's count becomes positive, 1 is added to the group.
         """
-        rest = _once_each(d, w, body)
-        power = _power(rest, d)
+        rest = once_each(d, w, body)
+        power = power_of(rest, d)
         if power is None:
             raise NotIncremental("AGGREGATE", f"`{term}` is not maintained")
         if self.sums:
@@ -367,7 +372,7 @@ class Answering:
     def _bag(self, of: Term, ordered: bool) -> Map:
         element = type_of(of).key
         parts = [(sign, m, cells(e)) for sign, m, e in self._elements(of)]
-        start, types = len(self.groups), _flat(element)
+        start, types = len(self.groups), flat(element)
         if ordered:
             order = [(start + i, False, False) for i in range(len(types))]
             return self._kept(parts, types, order=order, note="the values of a group, in order")
@@ -378,7 +383,7 @@ class Answering:
         """How many elements each monomial adds to a bag: the factors of its value without the element."""
         out: list[Term] = []
         for _, m in self.monomials:
-            value = _component(m.output, self.bags[of])
+            value = component_of(m.output, self.bags[of])
             parts = value.factors if isinstance(value, Times) else (value,)
             one = tuple(p.value if isinstance(p, Sng) else p for p in parts)
             kept = tuple(p for p in one if p != ONE)
@@ -391,13 +396,13 @@ class Answering:
         The output of each is {k ↦ ⟨1⟩} times how often the element is added; `_kept` makes one key of both.
         """
         for sign, m in self.monomials:
-            value = _component(m.output, self.bags[of])
+            value = component_of(m.output, self.bags[of])
             if isinstance(value, Zero):  # a branch of UNION ALL in which the column is NULL
                 continue
             factors = value.factors if isinstance(value, Times) else (value,)
             (item,) = (f for f in factors if isinstance(f, Sng))
             rest = tuple(f for f in factors if f is not item)
-            key = _ringed(m, [ONE]).output
+            key = ringed(m, [ONE]).output
             yield sign, Monomial(m.atoms, (*m.factors, *rest), Times((key, item.value))), item.key
 
     def _level(self) -> int:
@@ -466,7 +471,7 @@ class Answering:
             row_type, row_cells = with_round(row_type), [*row_cells, AT]
         weight = None
         for w in weights:
-            weight = self._scalar(_number(w))
+            weight = self._scalar(number_of(w))
         made = Stratum(
             self.name,
             show(self.term),
@@ -492,7 +497,7 @@ class Answering:
 
     def _scalar(self, term: Term) -> Scalar:
         """A term of the body over the columns of the components; a bag that has no column by now cannot be read."""
-        unread = [b for b in self.bags if b in subterms(_hidden(term, self.columns))]
+        unread = [b for b in self.bags if b in subterms(hidden(term, self.columns))]
         if unread:
             raise NotIncremental(
                 "AGGREGATE",
@@ -528,76 +533,3 @@ def _by_ends(made: Stratum) -> bool:
     if made.ranked is not None or not ends:
         return False
     return all(columns.issuperset(s.reads) for s in (*told, *asked))
-
-
-def _number(weight: Term) -> Term:
-    """How often a row counts, as a scalar."""
-    match weight:
-        case Unbox(inner):
-            return inner
-        case Num(value):
-            return Const(value, boxed(INT))
-    return Box(weight)
-
-
-def _once_each(d: Var, w: Var, body: Term) -> list[Term] | None:
-    """What is added for each different value of a bag; None if something else is."""
-    factors = [f for f in (body.factors if isinstance(body, Times) else (body,)) if f != ONE]
-    live = [f for f in factors if f == Pred(Call(">", (Box(w), Const(0, boxed(INT)))))]
-    return [f for f in factors if f not in live] if live else None
-
-
-def _power(rest: list[Term] | None, d: Var) -> int | None:
-    """Which power of each different value is added; None if something else is."""
-    match rest:
-        case []:
-            return 0
-        case [Unbox(x)] if x == d:
-            return 1
-        case [Unbox(Call("_exact", args))] if all(a == d for a in args):
-            return len(args)
-    return None
-
-
-def _flat(t: Type) -> list[KeyType]:
-    """The types of the columns of a key."""
-    assert is_key(t)
-    return [f for _, f in t.fields] if isinstance(t, RecordType) else [t]  # type: ignore[list-item]
-
-
-def _field(record: Term, name: str) -> Term:
-    return dict(record.fields)[name] if isinstance(record, Record) else Field(record, name)
-
-
-def _component(output: Term, place: int) -> Term:
-    """The component of a monomial's value at a place."""
-    value = output.value if isinstance(output, Sng) else output
-    return value.fields[place][1] if isinstance(value, Record) else value
-
-
-def _ringed(m: Monomial, ring: list[Term]) -> Monomial:
-    """The monomial with another value, and its key as a record."""
-    key = m.output.key if isinstance(m.output, Sng) else Record(())
-    named = Record(tuple((f"k{i}", c) for i, c in enumerate(cells(key))))
-    value = Record(tuple((f"r{i}", r) for i, r in enumerate(ring)))
-    return Monomial(m.atoms, m.factors, Sng(named, value))
-
-
-def _hidden(term: Term, columns: Mapping[Term, str]) -> Term:
-    """The term without what is a column already."""
-    if term in columns:
-        return Const(None, boxed(INT))
-    return rebuild(term, tuple(_hidden(c, columns) for c in children(term)))
-
-
-def summed(monomials: list[tuple[int, Monomial]], t: Type) -> Term:
-    """The sum of monomials in one form; without any, the zero of a type."""
-    terms = []
-    for sign, m in monomials:
-        made = canonical(sorted_monomial(m))
-        terms.append(Neg(made) if sign < 0 else made)
-    terms.sort(key=show)
-    if not terms:
-        assert isinstance(t, MapType)
-        return Zero(t)
-    return terms[0] if len(terms) == 1 else Add(tuple(terms))

@@ -39,7 +39,8 @@ from headwater.calculus.types import (
     bag,
 )
 from headwater.errors import NotIncremental
-from headwater.plan.answers import Answering, summed
+from headwater.plan.answer_terms import summed
+from headwater.plan.answers import Answering
 from headwater.plan.choose import MOST_STATEMENTS, Data, TooMuchWork, Work
 from headwater.plan.diffuse import Diffusing, diffused
 from headwater.plan.equal_maps import canonical, digest

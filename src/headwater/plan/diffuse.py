@@ -47,7 +47,8 @@ from headwater.calculus.types import (
     bag,
 )
 from headwater.errors import NotIncremental
-from headwater.plan.answers import Answering, summed
+from headwater.plan.answer_terms import summed
+from headwater.plan.answers import Answering
 from headwater.plan.equal_maps import digest
 from headwater.plan.flow import connected
 from headwater.plan.loops import collection, part, rows_of
