@@ -49,8 +49,8 @@ def test_the_answer_is_what_the_term_means(loop: Loop) -> None:
         term = loop.query.read(schemas)
     else:
         term = hw.read_sql(loop.query, schemas)
-    for seed in range(3):
-        for _, there in list(told(loop, seed).states())[::4]:
+    for seed in range(2):
+        for _, there in list(told(loop, seed).states())[:: 4 if loop.every == 1 else 12]:
             inputs = {n: from_python(schemas[n], rows) for n, rows in there.items()}
             found = to_python(type_of(term), interpret(term, inputs))
             rows = [r if isinstance(r, tuple) else tuple(r.values()) for r in found]
@@ -83,22 +83,26 @@ def test_ranks_that_settle_are_those_of_networkx() -> None:
 # --- stories -----------------------------------------------------------------------------------------------------
 
 
-def play(seed: int, path: Path) -> None:
-    """The story of a number: each loop in turn, played in each way in turn."""
-    loop, turn = LOOPS[seed % len(LOOPS)], seed // len(LOOPS)
-    Run(told(loop, turn), HOWS[(turn + seed) % len(HOWS)], path).play()
+ORDER = [(loop, turn) for turn in range(SLOW) for loop in LOOPS if turn % loop.every == 0]
+"""The stories: the first one of each loop, then the second of each."""
 
 
-@pytest.mark.parametrize("seed", range(STORIES))
-def test_a_story(seed: int, tmp_path: Path) -> None:
-    play(seed, tmp_path)
+def play(n: int, path: Path) -> None:
+    """The story of a number, played in each way in turn."""
+    loop, turn = ORDER[n]
+    Run(told(loop, turn), HOWS[n % len(HOWS)], path).play()
+
+
+@pytest.mark.parametrize("n", range(STORIES))
+def test_a_story(n: int, tmp_path: Path) -> None:
+    play(n, tmp_path)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(STORIES, SLOW, 10))
 def test_more_stories(first: int, tmp_path: Path) -> None:
-    for seed in range(first, first + 10):
-        play(seed, tmp_path / str(seed))
+    for n in range(first, first + 10):
+        play(n, tmp_path / str(n))
 
 
 # --- loops among views -------------------------------------------------------------------------------------------
@@ -331,7 +335,7 @@ def swapped(edges):
     return hw.repeat(
         [(e.src, e.dst) for e in edges],
         lambda x: [(b, a) for a, b in x],
-        limit=20,
+        limit=100,
     )
 
 
