@@ -335,6 +335,8 @@ class Compiler:
         stem = "first:" if self.strategy == "first-order" else ""
         if self.maps.rules >= 2 and any(map(_differs, subterms(term))):
             stem += "2:"  # whose maps are not those of earlier rules
+        if self.looping is not None and self.looping.reads(term):
+            stem += "loop:"  # by rounds, which the same answer over what the loop leaves is not
         name = f"r{digest(stem + show(term))}"
         if name not in self.program.strata:
             self.answer(name, term)

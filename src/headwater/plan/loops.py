@@ -76,6 +76,10 @@ class Looping:
         self.names = set(rows)
         """Everything that moves: collections and answers."""
 
+    def reads(self, term: Term) -> bool:
+        """Whether a term reads a collection, or an answer over one."""
+        return any(r.name in self.names for r in relations(term))
+
     def moves(self, found: Signed) -> bool:
         """Whether monomials read a collection, or an answer over one."""
         names = {s.name for _, m in found for _, s in m.atoms if isinstance(s, Rel)}
