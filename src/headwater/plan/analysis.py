@@ -56,7 +56,7 @@ def maps_of(program: Program, view: View, every: bool = False) -> list[Map]:
     for name in strata_of(program, view):
         roots += program.strata[name].maps
     for loop in diffuse_loops(program, view):
-        roots += _kept_for(program, loop)
+        roots += kept_for(program, loop)
     found: dict[str, Map] = {}
     while roots:
         m = roots.pop(0)
@@ -72,8 +72,8 @@ def maps_of(program: Program, view: View, every: bool = False) -> list[Map]:
 
 def loops_of(program: Program, view: View) -> list[Loop]:
     """The loops that a view is answered through, lowest first."""
-    strata = set(strata_of(program, view))
-    found = [x for x in program.loops.values() if not strata.isdisjoint(x.strata)]
+    names = set(_reached(program, view))
+    found = [x for x in program.loops.values() if not names.isdisjoint(x.relations)]
     return sorted(found, key=lambda x: x.level)
 
 
@@ -105,12 +105,7 @@ def strata_of(program: Program, view: View) -> list[str]:
 
 def diffuse_loops(program: Program, view: View) -> list[Loop]:
     """The loops in diffuse mode that a view reads."""
-    names = _reached(program, view)
-    return [
-        loop
-        for loop in program.loops.values()
-        if loop.diffuse is not None and any(n in names for n in loop.collections)
-    ]
+    return [loop for loop in loops_of(program, view) if loop.diffuse is not None]
 
 
 def _reached(program: Program, view: View) -> dict[str, None]:
@@ -128,11 +123,11 @@ def _reached(program: Program, view: View) -> dict[str, None]:
             names += [r for m in program.strata[name].maps for r in m.reads]
         elif name in diffuse:
             names += diffuse[name].strata
-            names += [r for m in _kept_for(program, diffuse[name]) for r in m.reads]
+            names += [r for m in kept_for(program, diffuse[name]) for r in m.reads]
     return found
 
 
-def _kept_for(program: Program, loop: Loop) -> list[Map]:
+def kept_for(program: Program, loop: Loop) -> list[Map]:
     """The maps that a loop in diffuse mode needs, beside those of its strata."""
     of = loop.diffuse
     assert of is not None

@@ -27,11 +27,22 @@ def loop_lines(program: Program, loop: Loop) -> list[str]:
     """What a loop is."""
     term = term_of_loop(program, loop)
     return [
-        f"LOOP {loop.name}   exact: every round is kept, as what it changes",
+        f"LOOP {loop.name}   {_mode(loop)}",
         *_parts("start", term.var.name, term.start),
         *_parts("step", term.var.name, term.step),
         f"  ends   {_end(loop)}",
+        *(f"  left out: {what}" for what in (loop.diffuse.left_out if loop.diffuse else ())),
     ]
+
+
+def _mode(loop: Loop) -> str:
+    if loop.diffuse is None:
+        return "exact: every round is kept, as what it changes"
+    how = loop.diffuse.how
+    near = (
+        "" if how.near is None else f", and fractions within {how.near:g} of each other are one key"
+    )
+    return f"diffuse: one state, whose rows are within {how.cut:g} of what the step gives{near}"
 
 
 def _parts(title: str, var: str, term: Term) -> Iterator[str]:
@@ -44,6 +55,8 @@ def _parts(title: str, var: str, term: Term) -> Iterator[str]:
 
 
 def _end(loop: Loop) -> str:
+    if loop.diffuse is not None:
+        return f"when nothing moves any more, after {loop.diffuse.how.rounds:,} rounds of an increment at most"
     if loop.times is not None:
         rounds = "1 round" if loop.times == 1 else f"{loop.times:,} rounds"
         return f"after {rounds}, or when a round changes nothing"
@@ -54,7 +67,7 @@ def round_by_round(loop: Loop | None, relation: str) -> str:
     """How often a statement of a map of a loop runs."""
     if loop is None:
         return ""
-    inside = relation in loop.strata
+    inside = relation in loop.relations
     return ", round by round" if inside else ", once, against all rounds"
 
 
