@@ -202,7 +202,7 @@ def propagated(t: Tables) -> list[Row]:
 ROUNDS = 10
 
 
-def ranks(t: Tables) -> list[Row]:
+def ranks(t: Tables, rounds: int = ROUNDS) -> list[Row]:
     """Ranks after so many rounds from 1, by a matrix; rank that flows to nodes that are not there is lost."""
     nodes = [node for (node,) in t["nodes"]]
     at = {n: i for i, n in enumerate(nodes)}
@@ -212,7 +212,7 @@ def ranks(t: Tables) -> list[Row]:
         if src in at and dst in at:
             matrix[at[dst], at[src]] += 1 / degree[src]
     rank = np.ones(len(nodes))
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         rank = 0.15 + 0.85 * (matrix @ rank)
     return [(n, float(rank[at[n]])) for n in nodes]
 

@@ -31,7 +31,7 @@ def loop_lines(program: Program, loop: Loop) -> list[str]:
         *_parts("start", term.var.name, term.start),
         *_parts("step", term.var.name, term.step),
         f"  ends   {_end(loop)}",
-        *(f"  left out: {what}" for what in (loop.diffuse.left_out if loop.diffuse else ())),
+        *_left_out(loop),
     ]
 
 
@@ -39,10 +39,16 @@ def _mode(loop: Loop) -> str:
     if loop.diffuse is None:
         return "exact: every round is kept, as what it changes"
     how = loop.diffuse.how
-    near = (
-        "" if how.near is None else f", and fractions within {how.near:g} of each other are one key"
+    one = f"; fractions of rows within {how.near:g} are one to groups" if how.near else ""
+    return (
+        f"diffuse: a row is told when it is further than {how.cut:g} from what was told last{one}"
     )
-    return f"diffuse: one state, whose rows are within {how.cut:g} of what the step gives{near}"
+
+
+def _left_out(loop: Loop) -> list[str]:
+    """The terms of the product rule that a loop in diffuse mode leaves out."""
+    said = loop.diffuse.left_out if loop.diffuse else ()
+    return [f"  {'' if i else 'left out':<8} {line}" for i, line in enumerate(said)]
 
 
 def _parts(title: str, var: str, term: Term) -> Iterator[str]:
@@ -56,7 +62,7 @@ def _parts(title: str, var: str, term: Term) -> Iterator[str]:
 
 def _end(loop: Loop) -> str:
     if loop.diffuse is not None:
-        return f"when nothing moves any more, after {loop.diffuse.how.rounds:,} rounds of an increment at most"
+        return f"when no row has to be told, or after {loop.diffuse.how.rounds:,} rounds of an increment"
     if loop.times is not None:
         rounds = "1 round" if loop.times == 1 else f"{loop.times:,} rounds"
         return f"after {rounds}, or when a round changes nothing"
@@ -68,6 +74,8 @@ def round_by_round(loop: Loop | None, relation: str) -> str:
     if loop is None:
         return ""
     inside = relation in loop.relations
+    if loop.diffuse is not None:
+        return ", in every round in which it moves" if inside else ""
     return ", round by round" if inside else ", once, against all rounds"
 
 
