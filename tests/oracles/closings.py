@@ -75,6 +75,7 @@ LOOPS = [
     """WITH RECURSIVE x AS (SELECT a, b FROM r UNION SELECT x.a, q.c FROM x JOIN q ON q.a = x.b) SELECT a, count(*) AS n FROM x GROUP BY a""",
     """WITH RECURSIVE x (a, t, n) AS (SELECT a, t, 1 FROM r WHERE b = 1 UNION ALL SELECT q.c, q.t, x.n + 1 FROM x
     JOIN q ON q.a = x.a AND q.t > x.t) SELECT t, count(*) AS n, max(n) AS most FROM x GROUP BY t""",
+    """WITH RECURSIVE x AS (SELECT a, t FROM r WHERE t = 2 UNION SELECT q.c, q.t FROM x JOIN q ON q.a = x.a AND q.t = x.t + 1) SELECT * FROM x""",
     """WITH RECURSIVE x AS (SELECT a, t FROM r WHERE t = 3 UNION SELECT q.c, q.t FROM x JOIN q ON q.a = x.a AND q.t = 3) SELECT * FROM x""",
     """WITH MUTUALLY RECURSIVE x (a INT, n INT) AS (SELECT a, min(n) FROM (SELECT k AS a, e AS n FROM u UNION ALL
     SELECT r.b, x.n + r.t FROM x JOIN r ON r.a = x.a) GROUP BY a) SELECT * FROM x WHERE n < 9""",

@@ -513,7 +513,7 @@ class Program:
 
     def around(self, loop: Loop) -> set[str]:
         """The relations that a loop reads from outside."""
-        return {r for n in loop.maps for r in self.maps[n].reads}.difference(loop.strata)
+        return {r for n in loop.maps for r in self.maps[n].reads}.difference(loop.relations)
 
     def looked_up(self) -> set[str]:
         """The maps that statements of single changes look up."""
