@@ -181,7 +181,7 @@ def costs(t: Tables) -> set[Row]:
     return out
 
 
-PROPAGATED = 5
+PROPAGATED = 4
 
 
 def propagated(t: Tables) -> list[Row]:
@@ -235,7 +235,7 @@ def ranks_in_sql(t: Tables) -> list[Row]:
     return [(cell(n), float(rank[at[n]])) for n in nodes if there[at[n]]]
 
 
-MOVES = 6
+MOVES = 4
 
 
 def centres(t: Tables) -> list[Row]:
@@ -253,7 +253,7 @@ def centres(t: Tables) -> list[Row]:
     return [(k, x, y) for k, (x, y) in now.items()]
 
 
-STEPS, RATE = 5, 0.05
+STEPS, RATE = 3, 0.05
 
 
 def approximated(t: Tables) -> list[Row]:

@@ -477,7 +477,9 @@ LOOPS = [
         size=6,
         every=2,
     ),
-    Loop("strongly connected", PAIRS, {"edges": _pair}, STRONG, answers.strongly_connected),
+    Loop(
+        "strongly connected", PAIRS, {"edges": _pair}, STRONG, answers.strongly_connected, every=2
+    ),
     Loop(
         "bill of materials",
         {
@@ -540,7 +542,7 @@ LOOPS = [
         answers.approximated,
         near=1e-9,
         unique={"left": 2, "right": 2},
-        size=40,
+        size=24,
         every=5,
     ),
 ]
