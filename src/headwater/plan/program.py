@@ -267,6 +267,11 @@ class Stratum:
     """Whether its maps hold changes by round, the last column of the group's key: an answer is that of their sum up to a round."""
 
     @property
+    def passed_on(self) -> tuple[Distinct, ...]:
+        """The sums that bags pass on when a value comes or goes; in a loop, where that is so at some rounds, they are read."""
+        return () if self.rounds else self.distinct
+
+    @property
     def only_spark(self) -> bool:
         """Whether Spark alone can tell the rows, as some expression in them has no tree."""
         scalars = [*self.where, *(s for _, s in self.row), *([self.weight] if self.weight else [])]
