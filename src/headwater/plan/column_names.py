@@ -20,7 +20,8 @@ class ColumnNames:
     """The names of a program's columns, found once."""
 
     def __init__(self, program: Program):
-        self.program, self.inside = program, program.inside()
+        self.program = program
+        self.inside = {n: x for n, x in program.inside().items() if x.diffuse is None}
         self._maps: dict[str, dict[str, str]] = {}
 
     def of(self, m: Map) -> dict[str, str]:
