@@ -109,3 +109,36 @@ def test_loops_in_diffuse_mode_keep_what_they_are_kept_by(tmp_path: Path, closes
         assert both[0] == both[1]
     plain.close()
     closing.close()
+
+
+@hw.query
+def means(points, centres):
+    def step(old):
+        near = [{"k": min(old, key=lambda c: (c.x - p.x) ** 2).k, "x": p.x, "n": 1} for p in points]
+        return [
+            {
+                "k": c.k,
+                "x": sum(p["x"] for p in near if p["k"] == c.k)
+                / (sum(p["n"] for p in near if p["k"] == c.k) + 0.001),
+            }
+            for c in centres
+        ]
+
+    return hw.repeat([{"k": c.k, "x": c.x} for c in centres], step)
+
+
+def test_settled_groups_of_what_is_closed(tmp_path: Path) -> None:
+    """Points that keep their centre are groups without a statement of the loop, and closed like others."""
+    found = []
+    for closes in ((), "id", "x"):
+        with hw.open(tmp_path / f"by {closes}") as db:
+            db.source("points", "id BIGINT, x DOUBLE", closes=closes)
+            db.source("centres", "k BIGINT, x DOUBLE")
+            db.view("means", means, mode="diffuse", cut=0.01)
+            db.apply({"centres": [(1, 0.0), (2, 9.0)], "points": [(1, 1.0), (2, 8.0)]})
+            for i in range(3, 6):
+                over = {"points": hw.closed(**{closes: hw.upto(i)})} if closes else None
+                db.apply({"points": [(i, float(i)), (i + 9, i + 9.0)]}, punctuate=over)
+                purge(db)
+            found.append(sorted(map(str, repeated(db.table("means")).to_pylist())))
+    assert found[0] == found[1] == found[2]
