@@ -30,7 +30,7 @@ test-all: setup java  ## the same with the slow tests
 sql-report: setup java  ## what of SQL is maintained, by clause; PART=a family of tests/data/retail
 	@PYTHONPATH=src:tests/oracles:tests/data $(PY) tools/sql_report.py $(PART)
 
-fuzz: setup  ## property tests until one fails, or with FUZZ_EXAMPLES=n once; PART=views, nested, dataflow, bounds, streams or edits for those of databases
+fuzz: setup  ## property tests until one fails, or with FUZZ_EXAMPLES=n once; PART=views, nested, dataflow, bounds, streams, edits or loops for those of databases
 	@tools/fuzz.sh $(PART)
 
 bench: setup java  ## run the benchmarks; PART=one of them, SCALE=full for the large sizes

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Property tests with the `fuzz` profile of tests/conftest.py, which reads FUZZ_EXAMPLES: the number
 # of examples for each law. Without it, rounds follow each other until a law fails or ^C.
-# Usage: tools/fuzz.sh [views|nested|dataflow|bounds|streams|edits]    (only random views on a database, flat, which needs Spark, or nested; or
-# graphs; or stories of what is over; or of streams; or of views that get other queries)
+# Usage: tools/fuzz.sh [views|nested|dataflow|bounds|streams|edits|loops]    (only random views on a database, flat, which needs Spark, or nested; or
+# graphs; or stories of what is over; of streams; of views that get other queries; or of loops)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 part=${1:-}

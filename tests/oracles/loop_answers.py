@@ -181,7 +181,7 @@ def costs(t: Tables) -> set[Row]:
     return out
 
 
-PROPAGATED = 5
+PROPAGATED = 4
 
 
 def propagated(t: Tables) -> list[Row]:
@@ -202,7 +202,7 @@ def propagated(t: Tables) -> list[Row]:
 ROUNDS = 10
 
 
-def ranks(t: Tables) -> list[Row]:
+def ranks(t: Tables, rounds: int = ROUNDS) -> list[Row]:
     """Ranks after so many rounds from 1, by a matrix; rank that flows to nodes that are not there is lost."""
     nodes = [node for (node,) in t["nodes"]]
     at = {n: i for i, n in enumerate(nodes)}
@@ -212,7 +212,7 @@ def ranks(t: Tables) -> list[Row]:
         if src in at and dst in at:
             matrix[at[dst], at[src]] += 1 / degree[src]
     rank = np.ones(len(nodes))
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         rank = 0.15 + 0.85 * (matrix @ rank)
     return [(n, float(rank[at[n]])) for n in nodes]
 
@@ -235,7 +235,7 @@ def ranks_in_sql(t: Tables) -> list[Row]:
     return [(cell(n), float(rank[at[n]])) for n in nodes if there[at[n]]]
 
 
-MOVES = 6
+MOVES = 4
 
 
 def centres(t: Tables) -> list[Row]:
@@ -253,7 +253,7 @@ def centres(t: Tables) -> list[Row]:
     return [(k, x, y) for k, (x, y) in now.items()]
 
 
-STEPS, RATE = 5, 0.05
+STEPS, RATE = 3, 0.05
 
 
 def approximated(t: Tables) -> list[Row]:

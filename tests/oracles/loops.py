@@ -26,7 +26,8 @@ class Loop:
     """A query with a loop, and its answer.
 
     `near` is how far doubles may be off, `unique` how many leading columns of a source say which row it is, `size` about
-    how many rows a source has, and `kept` are sources that are never without rows.
+    how many rows a source has, `kept` are sources that are never without rows, and of many stories one in `every` is of
+    this loop.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Loop:
     unique: Mapping[str, int] = field(default_factory=dict)
     size: int = 9
     kept: tuple[str, ...] = ()
+    every: int = 1
 
 
 def differs(found: Iterable[Row], expected: Iterable[Row], near: float) -> str:
@@ -192,6 +194,9 @@ WITH MUTUALLY RECURSIVE (RETURN AT RECURSION LIMIT {ROUNDS}) ranks (node BIGINT,
 SELECT node, rank FROM ranks
 """
 
+FURTHER = WALKS - 1
+"""Rounds of walks that begin with the edges and not with nothing."""
+
 # --- in Python ---------------------------------------------------------------------------------------------------
 
 
@@ -268,7 +273,7 @@ def walks(edges):
             [(e.src, e.dst) for e in edges]
             + [(src, e.dst) for src, via in walk for e in edges if e.src == via]
         ),
-        times=WALKS - 1,
+        times=FURTHER,
     )
 
 
@@ -453,6 +458,7 @@ LOOPS = [
         {"nodes": _one, "edges": _priced, "roots": _one},
         distances,
         answers.distances_in_python,
+        every=2,
     ),
     Loop(
         "components",
@@ -469,8 +475,11 @@ LOOPS = [
         components,
         answers.components_in_python,
         size=6,
+        every=2,
     ),
-    Loop("strongly connected", PAIRS, {"edges": _pair}, STRONG, answers.strongly_connected),
+    Loop(
+        "strongly connected", PAIRS, {"edges": _pair}, STRONG, answers.strongly_connected, every=2
+    ),
     Loop(
         "bill of materials",
         {
@@ -490,6 +499,7 @@ LOOPS = [
         propagated,
         answers.propagated,
         unique={"nodes": 1},
+        every=3,
     ),
     Loop(
         "PageRank",
@@ -499,6 +509,7 @@ LOOPS = [
         answers.ranks,
         near=1e-9,
         unique={"nodes": 1},
+        every=2,
     ),
     Loop(
         "PageRank in SQL",
@@ -517,6 +528,7 @@ LOOPS = [
         near=1e-9,
         unique={"starts": 1},
         kept=("starts",),  # the least of no centres is an error, as it is in Python
+        every=5,
     ),
     Loop(
         "matrix factorization",
@@ -530,7 +542,8 @@ LOOPS = [
         answers.approximated,
         near=1e-9,
         unique={"left": 2, "right": 2},
-        size=40,
+        size=24,
+        every=5,
     ),
 ]
 BY_NAME = {loop.name: loop for loop in LOOPS}

@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.calculus.types import RecordType
-from headwater.engine import diffuse, loops, view_rows
+from headwater.engine import diffuse, loops, until, view_rows
 from headwater.engine.change import Change, schema_of
 from headwater.engine.here.answers import components, different, keep_answers, merge, read_for, rows
 from headwater.engine.here.statements import Scalars, changes_of, run
@@ -86,6 +86,9 @@ def answered_rows(
     program: Program, s: Stratum, working: Working, scalars: Scalars
 ) -> list[pa.Table]:
     """All rows of an answer, with weights."""
+    ending = [x for x in program.loops.values() if x.until is not None and s.name in x.strata]
+    if ending:
+        return [until.told_rows(s, ending[0], working, scalars)]
     if s.rounds:
         return [loops.all_rows(s, working, scalars)]
     view = View(s.name, s.type, "", Answered(s.name))
@@ -167,10 +170,12 @@ class Increment:
 
     def loop(self, loop: Loop, new: bool = False) -> None:
         """Carries what touched a loop through it, in its mode; one that is new starts."""
-        if loop.diffuse is None:
-            loops.run(self, loop)
-        else:
+        if loop.diffuse is not None:
             diffuse.run(self, loop, new)
+        elif loop.until is not None:
+            until.run(self, loop, new)
+        else:
+            loops.run(self, loop)
 
     def _above(self, relation: str) -> list[Map]:
         """The maps that a relation changes; those of a loop have what its collections changed already."""

@@ -56,7 +56,7 @@ def maps_of(program: Program, view: View, every: bool = False) -> list[Map]:
     for name in strata_of(program, view):
         roots += program.strata[name].maps
     for loop in loops_of(program, view):
-        roots += _kept_for(program, loop) if loop.diffuse else []
+        roots += kept_for(program, loop) if loop.diffuse else []
     found: dict[str, Map] = {}
     while roots:
         m = roots.pop(0)
@@ -118,11 +118,11 @@ def _reached(program: Program, view: View) -> dict[str, None]:
             names += [r for m in program.strata[name].maps for r in m.reads]
         elif name in diffuse:
             names += diffuse[name].strata
-            names += [r for m in _kept_for(program, diffuse[name]) for r in m.reads]
+            names += [r for m in kept_for(program, diffuse[name]) for r in m.reads]
     return found
 
 
-def _kept_for(program: Program, loop: Loop) -> list[Map]:
+def kept_for(program: Program, loop: Loop) -> list[Map]:
     """The maps that a loop in diffuse mode needs, beside those of its strata."""
     of = loop.diffuse
     assert of is not None

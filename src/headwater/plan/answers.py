@@ -96,10 +96,16 @@ class Answering:
     """
 
     def __init__(
-        self, compiler: Compiler, name: str, term: Each | Let, started: Signed | None = None
+        self,
+        compiler: Compiler,
+        name: str,
+        term: Each | Let,
+        started: Signed | None = None,
+        differences: bool = False,
     ):
         """`started` says that it is a collection of a loop, with how that starts: it has its rows by round as they are."""
         self.compiler, self.name, self.term = compiler, name, term
+        self.differences = differences
         if isinstance(term, Each):
             self.k: Var | None = term.key
             self.v, self.source, self.body = term.value, term.source, term.body
@@ -164,7 +170,7 @@ class Answering:
             summed(made, MapType(key, value)),
             list(range(len(self.groups) - self.sums)),
             strategy=self.compiler.strategy,
-            kind="change" if self.sums else "value",
+            kind="change" if self.sums or self.differences else "value",
             extra=tuple(self.extra),
             note="a group's value",
         )
@@ -354,12 +360,6 @@ class Answering:
         power = power_of(rest, d)
         if power is None:
             raise NotIncremental("AGGREGATE", f"`{term}` is not maintained")
-        if self.sums:
-            raise NotIncremental(
-                "RECURSION_SHAPE",
-                "an aggregate of different values (DISTINCT) reads what moves in a loop",
-                hint="write SELECT DISTINCT in a subquery of FROM, and aggregate its rows",
-            )
         bag = self._bag(of, ordered=False)
         t = type_of(term)
         what = f"{t}{power}" if t == DYADIC else str(not rest)
@@ -377,7 +377,8 @@ class Answering:
             order = [(start + i, False, False) for i in range(len(types))]
             return self._kept(parts, types, order=order, note="the values of a group, in order")
         note = "the different values of a group"
-        return self._kept(parts, types, lookup=start + len(types), note=note)
+        by_value = None if self.sums else start + len(types)
+        return self._kept(parts, types, lookup=by_value, note=note)
 
     def _counts(self, of: Term) -> list[Term]:
         """How many elements each monomial adds to a bag: the factors of its value without the element."""

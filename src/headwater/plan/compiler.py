@@ -335,15 +335,26 @@ class Compiler:
         stem = "first:" if self.strategy == "first-order" else ""
         if self.maps.rules >= 2 and any(map(_differs, subterms(term))):
             stem += "2:"  # whose maps are not those of earlier rules
+        if self.looping is not None and self.looping.reads(term):
+            stem += "loop:"  # by rounds, which the same answer over what the loop leaves is not
         name = f"r{digest(stem + show(term))}"
         if name not in self.program.strata:
             self.answer(name, term)
         return Rel(name, type_of(term))
 
-    def answer(self, name: str, term: Each | Let, started: Signed | None = None) -> Stratum:
-        """Adds the stratum of an answer; `started` says how it starts, if it is a collection of a loop."""
+    def answer(
+        self,
+        name: str,
+        term: Each | Let,
+        started: Signed | None = None,
+        differences: bool = False,
+    ) -> Stratum:
+        """Adds the stratum of an answer; `started` says how it starts, if it is a collection of a loop.
+
+        With `differences` its rows count for less than nothing, too, so that a group may have a value and no rows.
+        """
         outside, self.checks = self.checks, []
-        answering = Answering(self, name, term, started)
+        answering = Answering(self, name, term, started, differences)
         made = self.diffusing.stratum(answering) if self.diffusing else answering.stratum()
         made = replace(made, checks=tuple(dict.fromkeys(self.checks)))
         self.checks = outside

@@ -138,7 +138,9 @@ def _planned(compiler: Compiler, name: str, term: Repeat, rows: dict[str, Record
     )
     moved = tuple(dict.fromkeys(m.name for m in maps))
     strata = tuple(diffusing.strata)
-    return Loop(name, show(term), tuple(names), strata, moved, level, term.times, term.limit, made)
+    return Loop(
+        name, show(term), tuple(names), strata, moved, level, term.times, term.limit, diffuse=made
+    )
 
 
 def _told(compiler: Compiler, name: str, row: RecordType) -> Map:

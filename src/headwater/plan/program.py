@@ -267,6 +267,11 @@ class Stratum:
     """Whether its maps hold changes by round, the last column of the group's key: an answer is that of their sum up to a round."""
 
     @property
+    def passed_on(self) -> tuple[Distinct, ...]:
+        """The sums that bags pass on when a value comes or goes; in a loop, where that is so at some rounds, they are read."""
+        return () if self.rounds else self.distinct
+
+    @property
     def only_spark(self) -> bool:
         """Whether Spark alone can tell the rows, as some expression in them has no tree."""
         scalars = [*self.where, *(s for _, s in self.row), *([self.weight] if self.weight else [])]
@@ -340,6 +345,14 @@ class Diffuse:
 
 
 @dataclass(frozen=True)
+class Until:
+    """What a loop ends by: the stratum of rows that have moved too far at a round, and the map that counts them by round."""
+
+    far: str
+    count: Map
+
+
+@dataclass(frozen=True)
 class Loop:
     """A loop: its collections and the answers inside of it, all with a column that says at which round a row comes or goes.
 
@@ -355,6 +368,8 @@ class Loop:
     level: int
     times: int | None = None
     limit: int = 10_000
+    until: Until | None = None
+    """What says that it has ended, where it ends when its values are near enough to those of the round before."""
     diffuse: Diffuse | None = None
     """How it is kept in diffuse mode, in which its collections are relations without rounds, and no strata."""
 
@@ -503,7 +518,7 @@ class Program:
 
     def around(self, loop: Loop) -> set[str]:
         """The relations that a loop reads from outside."""
-        return {r for n in loop.maps for r in self.maps[n].reads}.difference(loop.strata)
+        return {r for n in loop.maps for r in self.maps[n].reads}.difference(loop.relations)
 
     def looked_up(self) -> set[str]:
         """The maps that statements of single changes look up."""

@@ -1,0 +1,139 @@
+"""A driver that is killed in the middle of a loop: what is committed is a prefix, whole, and goes on.
+
+This file is also the program that is run. A child applies the changes of a story and ends itself, with Spark and all,
+just before or behind the statements of a random round: what was merged, and files that were written, must never be seen.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import headwater as hw
+from loop_stories import Story, bag, told, weighted
+from loops import BY_NAME, CLOSURE, DISTANCES, REACHED
+
+VIEWS = {
+    "shortest paths": DISTANCES,
+    "reachability": REACHED,
+    "closure": CLOSURE,
+}
+CHANGES = 30
+
+
+def story(seed: int) -> Story:
+    return told(BY_NAME["shortest paths"], seed, CHANGES)
+
+
+# --- the child ---------------------------------------------------------------------------------------------------
+
+
+def child(path: str, seed: int, place: str, calls: int) -> None:
+    """Applies changes from where the database is, until so many rounds have begun; then this process is no more."""
+    from headwater.engine.increment import Increment
+
+    spark = None
+    if place == "spark":
+        from pyspark.sql import SparkSession
+
+        spark = (
+            SparkSession.builder.master("local[1]")
+            .config("spark.ui.enabled", "false")
+            .config("spark.sql.session.timeZone", "UTC")
+            .config("spark.driver.memory", "512m")
+            .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+            .config("spark.log.level", "OFF")
+            .getOrCreate()
+        )
+    db = hw.open(path, spark=spark)
+    db.policy.execution = "spark" if place == "spark" else "driver"
+    begun, execute = 0, Increment.execute
+
+    def dying(self: Increment, statements: list) -> None:  # type: ignore[type-arg]
+        nonlocal begun
+        begun += 1
+        if begun > calls and calls % 2:
+            execute(self, statements)
+        if begun > calls:
+            os.killpg(os.getpgid(0), signal.SIGKILL)
+        execute(self, statements)
+
+    Increment.execute = dying  # type: ignore[method-assign]
+    changes = [change for change, _ in story(seed).states()]
+    for i in range(applied(db), len(changes)):
+        db.apply({n: weighted(rows) for n, rows in changes[i].items()}, id=str(i))
+    raise AssertionError("the child came to the end of its story")
+
+
+def applied(db: hw.Database) -> int:
+    """How many changes of the story are there."""
+    ids = sorted(int(f[8:]) for f in db.store.at().facts if f.startswith("applied:"))
+    assert ids == list(range(len(ids))), "a later change is there without an earlier one"
+    return len(ids)
+
+
+# --- the parent --------------------------------------------------------------------------------------------------
+
+
+def run(path: Path, kills: int, seed: int) -> None:
+    chance, told_by = random.Random(seed), list(story(seed).states())
+    with hw.open(path) as db:
+        for name, ddl in BY_NAME["shortest paths"].sources.items():
+            db.source(name, ddl)
+        for name, query in VIEWS.items():
+            db.view(name.replace(" ", "_"), query)
+    for n in range(kills):
+        place, calls = ("driver", "spark")[n % 2], chance.randrange(2, 25)
+        done = subprocess.run(
+            [sys.executable, __file__, str(path), str(seed), place, str(calls)],
+            capture_output=True,
+            text=True,
+            start_new_session=True,
+            env={
+                **os.environ,
+                "PYSPARK_PYTHON": sys.executable,
+                "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
+            },
+        )
+        assert done.returncode == -signal.SIGKILL, done.stderr[-3000:]
+        with hw.open(path) as db:
+            db.policy.execution = "driver"
+            compared(db, told_by)
+            there = applied(db)
+            change, _ = told_by[there]
+            db.apply({n: weighted(rows) for n, rows in change.items()}, id=str(there))
+            compared(db, told_by)
+            assert not db.store.check().problems
+
+
+def compared(db: hw.Database, told_by: list) -> None:  # type: ignore[type-arg]
+    """Every view is what it is after the changes that are there."""
+    if not (there := applied(db)):
+        return
+    _, tables = told_by[there - 1]
+    for name in VIEWS:
+        found = bag(db.table(name.replace(" ", "_")))
+        assert found == Counter(BY_NAME[name].expected(tables)), f"{name} after {there} changes"
+
+
+@pytest.mark.spark
+def test_a_driver_killed_at_a_random_round(tmp_path: Path) -> None:
+    run(tmp_path / "db", kills=5, seed=1)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_driver_killed_at_many_rounds(tmp_path: Path) -> None:
+    for seed in range(2, 7):
+        run(tmp_path / f"db{seed}", kills=8, seed=seed)
+
+
+if __name__ == "__main__":
+    child(sys.argv[1], int(sys.argv[2]), sys.argv[3], int(sys.argv[4]))
