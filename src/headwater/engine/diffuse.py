@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
 MOST_NEAR = 10_000
 """Keys of which those that are near may be one."""
+FINER = 0.1
+"""How much nearer a loop is computed when it starts, so that what is withheld from then on begins with little."""
 PIECE = 200_000
 """Settled groups that are answered at a time."""
 
@@ -113,6 +115,7 @@ class _Diffusing:
         """Of each collection the keys to be compared in the next round, whatever is touched."""
         self.fresh: set[str] = set()
         """Answers without groups that have never been given."""
+        self.cut = self.of.how.cut
         self.near = Near(self.of, self.working) if self.of.how.near is not None else None
 
     def is_empty(self) -> bool:
@@ -126,6 +129,7 @@ class _Diffusing:
 
     def start(self, new: bool) -> None:
         """X* as it starts, and every settled group as though it had been touched; answers without groups if they are new."""
+        self.cut *= FINER
         self.increment.changes, outside = {}, self.increment.changes
         moves = {}
         for i, (begins, name) in enumerate(zip(self.of.begins, self.loop.collections, strict=True)):
@@ -290,7 +294,7 @@ class _Diffusing:
         answer = _found(self.working.now(step.name), keys)
         last = _found(self.working.now(told.name), keys)
         values = [n for n, t in told.key if is_value(t)]
-        moves, withheld = _far(keys.num_rows, answer, last, values, self.of.how.cut)
+        moves, withheld = _far(keys.num_rows, answer, last, values, self.cut)
         both = [
             _weighed(t.filter(pa.array(moves[i])), told, row, sign)
             for t, i, sign in ((last.rows, last.at, -1), (answer.rows, answer.at, 1))
