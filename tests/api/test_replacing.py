@@ -374,6 +374,35 @@ def test_another_computed_column(joined: hw.Database) -> None:
         compared(joined, {"q": base.format(least), **ABOVE}, {"s": [(least % 40, least)]})
 
 
+def test_loops_are_filled_and_what_is_above_them_follows(tmp_path: Path) -> None:
+    """An edited loop is computed anew; another HAVING over one that stays is carried."""
+    reach = (
+        "WITH RECURSIVE reach (a, b) AS (SELECT k, x FROM s WHERE x > {} UNION "
+        "SELECT r.a, s.x FROM reach r JOIN s ON s.k = r.b) "
+        "SELECT a AS k, count(*) AS n, max(b) AS m FROM reach GROUP BY a HAVING count(*) > {}"
+    )
+    with hw.open(tmp_path / "db") as db:
+        db.source("s", "k BIGINT, x BIGINT")
+        db.source("t", "k BIGINT, y BIGINT")
+        db.apply({"s": [(i % 9, i * i % 11) for i in range(20)], "t": [(i, 1) for i in range(9)]})
+        db.view("q", reach.format(2, 1))
+        for n in ("joined", "sums", "over"):
+            db.view(n, ABOVE[n])
+        for edit in ((2, 3), (4, 3), (0, 8), (0, 2)):
+            told = db.can(reach.format(*edit), instead_of="q")
+            db.view("q", reach.format(*edit), replace=True)
+            queries = {
+                "q": reach.format(*edit),
+                **{n: ABOVE[n] for n in ("joined", "sums", "over")},
+            }
+            gone = [r for r in db.table("s").to_pylist() if r["k"] == edit[0]][:1]
+            for r in gone:
+                r.pop("_w")
+            change = {"s": hw.Delta([(edit[1], 5), (5, 12)], gone)}
+            compared(db, queries, change, {"t": [(edit[0], 7)]})
+            assert ("ADOPT" in told) == (edit in ((2, 3), (0, 2))), told
+
+
 # --- refused ----------------------------------------------------------------------------------------------------------
 
 

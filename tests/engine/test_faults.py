@@ -145,6 +145,7 @@ DECLARATIONS: dict[str, tuple[Callable[[hw.Database], Any], type[HeadwaterError]
     "verify": (lambda db: db.verify("s"), UnknownName, "`s` is a source"),
     "version": (lambda db: db["g"].snapshot(version=99), VersionGone, "version 99 is not there"),
     "since": (lambda db: db["g"].changes(since=99), StateError, "there is no version 99"),
+    "since text": (lambda db: db.changes_table("g", "x"), QueryError, "'x' is no version"),
     "format": (lambda db: db["g"].changes(format="xml"), QueryError, "`xml` is no form of changes"),
 }
 

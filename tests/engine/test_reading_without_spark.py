@@ -7,11 +7,14 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark import SparkContext
 
 import headwater as hw
 from headwater.calculus.terms import Call, Term, children, rebuild
 from headwater.calculus.types import INTEGER, STRING, bag, record
+from headwater.engine.spark import session as sessions
 from headwater.engine.spark.session import Session
+from headwater.errors import EngineError
 from headwater.language.sql import read_sql
 from headwater.plan.compiler import Compiler
 from headwater.plan.program import Answered, Program, Relations, keeps_answer
@@ -71,3 +74,16 @@ def test_reading_asks_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         assert {(r["h"], r["_w"]) for r in changed} == {("2", -1), ("3", 1)}
     with hw.open(tmp_path / "db", session()) as db:
         assert {tuple(r.values())[:3] for r in db.table("v").to_pylist()} == expected
+
+
+@pytest.mark.parametrize("error", [AttributeError("no such field"), ConnectionError("refused")])
+def test_errors_of_others_are_not_said_to_be_those_of_spark(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """A session that was stopped answers with errors of Python, and so may any code: where they come from is looked at."""
+    monkeypatch.setattr(sessions, "_alive", lambda: False)
+    with pytest.raises(type(error), match=str(error)), sessions.telling("doing something"):
+        raise error
+    stopped: Any = object()
+    with pytest.raises(EngineError, match="the session was stopped"), sessions.telling("working"):
+        SparkContext.getConf(stopped)

@@ -667,6 +667,20 @@ def test_what_is_asked_of_a_stream(db: hw.Database) -> None:
         db["s"].output_table("trips")
     with refused(db, QueryError, "`trips` is no header of the stream `s`", "headers: gps, rides"):
         db["s"].pending_table("trips")
+    for since, error, says, hint in (
+        ("x", QueryError, "'x' is no version", "a version is a whole number"),
+        (99, StateError, "there is no version 99", "the newest is "),
+        (-1, StateError, "there is no version -1", "the newest is "),
+    ):
+        with refused(db, error, says, hint):
+            db["s"].output_table("gps", since=since)  # type: ignore[arg-type]
+    for asked in (
+        lambda: db["s"].output_table("gps", until="x"),
+        lambda: db["s"].pending_table("gps", "x"),
+        lambda: db["s"].state(version="x"),
+    ):
+        with refused(db, QueryError, "'x' is no version", "a version is a whole number"):
+            asked()
     with refused(db, QueryError, "1 values are given for a key of `s`", "its keys are: none"):
         db["s"].state(1)  # a filter keeps nothing
     db.stream("folds", "taxi{seq gps}", folding(right), order="ts")

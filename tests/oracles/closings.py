@@ -69,6 +69,24 @@ OVER = [
 """Views over the view of counts by time."""
 
 
+LOOPS = [
+    """WITH RECURSIVE x AS (SELECT a, b, t FROM r UNION SELECT x.a, r.b, r.t FROM x JOIN r ON r.a = x.b AND r.t = x.t)
+    SELECT * FROM x""",
+    """WITH RECURSIVE x AS (SELECT a, b FROM r UNION SELECT x.a, q.c FROM x JOIN q ON q.a = x.b) SELECT a, count(*) AS n FROM x GROUP BY a""",
+    """WITH RECURSIVE x (a, t, n) AS (SELECT a, t, 1 FROM r WHERE b = 1 UNION ALL SELECT q.c, q.t, x.n + 1 FROM x
+    JOIN q ON q.a = x.a AND q.t > x.t) SELECT t, count(*) AS n, max(n) AS most FROM x GROUP BY t""",
+    """WITH RECURSIVE x AS (SELECT a, t FROM r WHERE t = 2 UNION SELECT q.c, q.t FROM x JOIN q ON q.a = x.a AND q.t = x.t + 1) SELECT * FROM x""",
+    """WITH RECURSIVE x AS (SELECT a, t FROM r WHERE t = 3 UNION SELECT q.c, q.t FROM x JOIN q ON q.a = x.a AND q.t = 3) SELECT * FROM x""",
+    """WITH MUTUALLY RECURSIVE x (a INT, n INT) AS (SELECT a, min(n) FROM (SELECT k AS a, e AS n FROM u UNION ALL
+    SELECT r.b, x.n + r.t FROM x JOIN r ON r.a = x.a) GROUP BY a) SELECT * FROM x WHERE n < 9""",
+    """WITH MUTUALLY RECURSIVE (RETURN AT RECURSION LIMIT 3) x (a INT, t INT) AS (SELECT a, t FROM r WHERE NOT EXISTS
+    (SELECT 1 FROM y WHERE y.a = r.b)), y (a INT, t INT) AS (SELECT a, t FROM q WHERE a IN (SELECT a FROM x)) SELECT * FROM y""",
+    """WITH MUTUALLY RECURSIVE (RETURN AT RECURSION LIMIT 4) x (t INT, n BIGINT) AS (SELECT r.t, count(x.n) FROM r
+    LEFT JOIN x ON x.t = r.t - 1 GROUP BY r.t) SELECT * FROM x""",
+]
+"""Views with a loop, over the same sources."""
+
+
 @dataclass
 class Story:
     """What is declared, and the changes with the punctuations that follow them."""
@@ -81,6 +99,16 @@ class Story:
     pool: Sequence[str] = tuple(VIEWS)
     """Views that may be defined later."""
     keys: dict[str, str] = field(default_factory=dict)
+
+
+def looped_story(seed: int, steps: int = 6) -> Story:
+    """A random story whose views have loops, or stand over one."""
+    made, rng = story(seed, steps, 1), random.Random(seed)
+    first, second = LOOPS[seed % len(LOOPS)], rng.choice(LOOPS)
+    made.views = {**made.views, "v0": first, "v1": second}
+    made.views["counted"] = "SELECT count(*) AS n FROM v0"
+    made.pool = tuple(LOOPS)
+    return made
 
 
 def story(seed: int, steps: int = 8, views: int = 4) -> Story:

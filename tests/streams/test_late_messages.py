@@ -247,7 +247,7 @@ READ: dict[str, tuple[Act, type[HeadwaterError], str, str]] = {
     "late of a view": (lambda db: db.late_table("v"), UnknownName, "no source `v`", "sources: q"),
     "closed of a view": (lambda db: db.closed_source("v"), UnknownName, "no source", "sources: q"),
     "since": (lambda db: db.final_table("v", since=99), StateError, "no version 99", "newest is 7"),
-    "since text": (lambda db: db.final_table("v", since="a"), StateError, "version 'a'", "newest"),
+    "since text": (lambda db: db.final_table("v", since="a"), QueryError, "'a' is no", "a whole"),
     "until": (lambda db: db.final_table("v", until=99), StateError, "version 99", "versions that"),
     "never": (
         lambda db: db.final_table("total"),

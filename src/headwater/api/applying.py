@@ -26,7 +26,7 @@ from headwater.engine.spark.session import Counts
 from headwater.engine.working import Working
 from headwater.errors import BadChange, BadPattern, UnknownName
 from headwater.language.closes import closed, punctuated
-from headwater.plan.analysis import diffuse_loops, rounds_of
+from headwater.plan.analysis import loops_of, rounds_of
 from headwater.state.store import StoreWriter
 
 APPLY = "apply"
@@ -158,7 +158,7 @@ class Applying(Streaming):
         if not increment.withheld:
             return {}
         found = {
-            n: sum(increment.withheld.get(x.name, 0) for x in diffuse_loops(self.program, v))
+            n: sum(increment.withheld.get(x.name, 0) for x in loops_of(self.program, v))
             for n, v in self.program.views.items()
         }
         return {n: count for n, count in found.items() if count}

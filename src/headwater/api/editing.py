@@ -13,7 +13,7 @@ from typing import Any
 
 from headwater.api.catalog import Catalog, ViewDef
 from headwater.api.dropping import without
-from headwater.api.nearness import Mode
+from headwater.api.nearness import EXACT, Mode
 from headwater.calculus.check import type_of
 from headwater.calculus.deep import with_room
 from headwater.calculus.notation.parse import parse
@@ -43,7 +43,7 @@ class Given:
     query: str | Query | Term
     strategy: str = "auto"
     key: tuple[str, ...] = ()
-    mode: Mode = Mode()
+    mode: Mode = EXACT
 
 
 @dataclass(frozen=True)

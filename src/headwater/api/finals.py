@@ -7,14 +7,14 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from headwater.api.over import Over, bounds_of, closed_of, of_rows, promises_of, schemes_of
-from headwater.api.versions import Defined, Readable
+from headwater.api.versions import Defined, Readable, check_since
 from headwater.calculus.patterns import Punctuations
 from headwater.engine import view_rows
 from headwater.engine.change import schema_of
 from headwater.engine.late import CLOSED, aside_map
 from headwater.engine.ledgers import VERSION, scan_ledger
 from headwater.engine.rings import spec_of
-from headwater.errors import QueryError, StateError, UnknownName
+from headwater.errors import QueryError, UnknownName
 from headwater.plan.closing import Closing
 from headwater.plan.program import Nested, View
 from headwater.state.run import column
@@ -27,10 +27,7 @@ class Finals(Readable):
         """The final rows of a view that were told after a version, with `_w` and `_version`, read in this process."""
         snapshot, at = self._at(until)
         view = self._view_at(at, name, snapshot.number)
-        if not isinstance(since, int) or not 0 <= since <= snapshot.number:
-            raise StateError(
-                f"there is no version {since!r}", hint=f"the newest is {snapshot.number}"
-            )
+        check_since(since, snapshot.number)
         if isinstance(view.rows, Nested):
             raise QueryError(
                 f"the rows of `{view.name}` are nested, and no row of it is told to be final",

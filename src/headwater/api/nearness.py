@@ -52,6 +52,9 @@ class Mode:
         return {"mode": self.mode, "cut": self.cut, "near": self.near, "rounds": self.rounds}
 
 
+EXACT = Mode()
+
+
 def mode_of(mode: Any, cut: Any = None, near: Any = None, rounds: Any = ROUNDS) -> Mode:
     """A mode as it is asked for; refused by name where it means nothing."""
     if mode not in MODES:
@@ -64,7 +67,7 @@ def mode_of(mode: Any, cut: Any = None, near: Any = None, rounds: Any = ROUNDS) 
                 f"`{said[0]}` is given, and the loops of the view are kept exactly",
                 hint=f"say mode='diffuse', or leave {said[0]}= out",
             )
-        return Mode()
+        return EXACT
     if cut is None:
         raise QueryError(
             "mode='diffuse' says nothing of how near is near enough",

@@ -436,7 +436,7 @@ class Punctuating(Feeding):
         forgets, promises = set(self._predicates(self.over)), self._promises(self.over)
         # Counts from which rows were taken off count open rows only.
         forgets |= {s.group.name for s in before.strata.values() if promises.left_behind(s)}
-        lacking = (read_whole(program, before, name) & forgets) - set(held)
+        lacking = read_whole(program, before, name, forgets) - set(held)
         for n in lacking:
             purged = open_only.intersection(program.maps[n].reads, self.over.closed)
             if purged:

@@ -9,12 +9,14 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from headwater.api.verify_stream import verify_stream
+from headwater.api.versions import check_since
 from headwater.errors import QueryError, StreamMissing
 from headwater.folds import keeping
 from headwater.folds.batch import row_type
 from headwater.folds.fold import Fold, events_of
 from headwater.folds.looking import Waiting, kept_for, waits_for
 from headwater.folds.pending import all_waiting
+from headwater.state.snapshot import Snapshot
 from headwater.streams.schema import Schema, headers_of, parse
 from headwater.streams.stream import Stream
 from headwater.streams.stream import parse as parsed
@@ -61,6 +63,11 @@ class StreamHandle:
             )
         return found
 
+    def _at(self, version: int | None) -> Snapshot:
+        """All maps at a version, the newest unless one is given."""
+        db = self.database
+        return db._snapshot(db.version if version is None else version)
+
     def output_table(
         self, header: str | None = None, since: int = 0, until: int | None = None
     ) -> pa.Table:
@@ -83,7 +90,8 @@ class StreamHandle:
                 hint=f"outputs: {', '.join(fold.outputs)}",
             )
         made = fold.outputs[header]
-        snapshot = self.database.store.at(self.database.version if until is None else until)
+        snapshot = self._at(until)
+        check_since(since, snapshot.number)
         at = snapshot.arrangement(keeping.told_spec(self.name, made).name)
         return keeping.read_told(at, made, since, snapshot.number)
 
@@ -107,7 +115,7 @@ class StreamHandle:
                 f"`{header}` is no header of the stream `{self.name}`",
                 hint=f"headers: {', '.join(fold.inputs)}",
             )
-        snapshot = self.database.store.at(self.database.version if version is None else version)
+        snapshot = self._at(version)
         at = snapshot.arrangement(fold.pending(header).name)
         return all_waiting(at, row_type(fold.headers[header]))
 
@@ -130,9 +138,8 @@ class StreamHandle:
 
         Of several places where the stream is cut by key, a list with what each has kept.
         """
-        fold, db = self._fold(), self.database
-        snapshot = db.store.at(db.version if version is None else version)
-        return kept_for(fold, key, lambda spec: snapshot.arrangement(spec.name))
+        snapshot = self._at(version)
+        return kept_for(self._fold(), key, lambda spec: snapshot.arrangement(spec.name))
 
     def verify(self) -> None:
         """Runs the reference over the rows that were taken, and compares what it tells with what was told.

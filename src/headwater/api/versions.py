@@ -145,8 +145,7 @@ class Readable:
         return int(facts.get(SETTLED, 0)) if has_stages else version
 
     def _snapshot(self, number: int) -> Snapshot:
-        if isinstance(number, bool) or not isinstance(number, int):
-            raise QueryError(f"{number!r} is no version", hint="a version is a whole number")
+        _check_number(number)
         try:
             return self.store.at(number)
         except OSError as e:
@@ -289,8 +288,7 @@ class Readable:
         """The rows that each version after one changed, with `_w` and `_version`, read in this process."""
         known = self._defined
         last = known.version if until is None else until
-        if since > last or since < 0:
-            raise StateError(f"there is no version {since}", hint=f"the newest is {last}")
+        check_since(since, last)
         scalars = self.session.evaluate
         with as_stored(last):
             tables = feeds.told(name, since, self._steps(name, since, last), scalars)
@@ -513,3 +511,16 @@ def stale_maps() -> StateError:
         "this version of Headwater keeps other maps for the views of this database",
         hint="call rebuild() to compute them from the sources",
     )
+
+
+def _check_number(number: Any) -> None:
+    if isinstance(number, bool) or not isinstance(number, int):
+        raise QueryError(f"{number!r} is no version", hint="a version is a whole number")
+
+
+def check_since(since: Any, last: Any) -> None:
+    """Raises if something is asked for after what is no version, or after one that the last is before."""
+    _check_number(since)
+    _check_number(last)
+    if not 0 <= since <= last:
+        raise StateError(f"there is no version {since}", hint=f"the newest is {last}")

@@ -33,7 +33,7 @@ from headwater.engine.here.statements import run as run_statement
 from headwater.engine.probing import probe
 from headwater.engine.working import Overlay, Working
 from headwater.errors import EngineError
-from headwater.plan.diffuse import is_value
+from headwater.plan.diffuse import given_columns, is_value
 from headwater.plan.program import WEIGHT, Diffuse, Loop, Map, Program, Settled, Stratum
 from headwater.state.arrangement import INDEX, Arrangement
 from headwater.state.keys import Ints
@@ -53,8 +53,8 @@ def run(increment: Increment, loop: Loop, new: bool = False) -> None:
     made = _Diffusing(increment, loop)
     before, increment.working.reads_new = increment.working.reads_new, True
     try:
-        if new:
-            made.start()
+        if new or made.is_empty():
+            made.start(new)
         made.run()
     finally:
         increment.working.reads_new = before
@@ -71,12 +71,19 @@ def touching(program: Program) -> list[Stratum]:
         if loop.diffuse is None:
             continue
         for s in loop.diffuse.settled:
-            of = program.strata[s.stratum]
-            out.append(replace(of, group=s.groups, distinct=(), from_bags=(), ranked=None))
-        for name, m in zip(loop.collections, loop.diffuse.steps, strict=True):
+            stratum = program.strata[s.stratum]
+            out.append(replace(stratum, group=s.groups, distinct=(), from_bags=(), ranked=None))
+        of = loop.diffuse
+        for name, step, begins in zip(loop.collections, of.steps, of.begins, strict=True):
             row = program.relations.rows[name]
-            out.append(Stratum(name, "", row, m, (), (), None, None, False, (), (), None))
+            for called, m in ((name, step), (_first(name), begins)):
+                out.append(Stratum(called, "", row, m, (), (), None, None, False, (), (), None))
     return out
+
+
+def _first(collection: str) -> str:
+    """What the rows that a collection starts from are called among what is touched."""
+    return f"{collection}.0"
 
 
 class Moves(NamedTuple):
@@ -102,47 +109,65 @@ class _Diffusing:
         self.answered: dict[str, dict[str, Arrangement]] = {}
         """The maps of a stratum as they were when it was answered last in this increment."""
         self.moved: dict[str, list[pa.Table]] = {}
+        self.also: dict[int, pa.Table] = {}
+        """Of each collection the keys to be compared in the next round, whatever is touched."""
         self.fresh: set[str] = set()
         """Answers without groups that have never been given."""
         self.near = Near(self.of, self.working) if self.of.how.near is not None else None
 
-    def start(self) -> None:
-        """X* as it starts, and every group as though it had been touched."""
-        tables: dict[str, list[pa.Table]] = {}
-        for s in self.of.start:
-            if s.drives in self.increment.changes:
-                rows = self.increment.table(s.drives)
-                scalars = self.increment.session.evaluate
-                tables.setdefault(s.target.name, []).append(
-                    run_statement(s, rows, self.working, scalars)
-                )
-        self.increment.changes = changes = {}
-        for told, name in zip(self.of.told, self.loop.collections, strict=True):
-            if told.name in tables:
-                found = pa.concat_tables(tables[told.name]).rename_columns([*told.fields, WEIGHT])
-                changes[name] = consolidated(found)
+    def is_empty(self) -> bool:
+        """Whether X* has no rows, where something was touched that it could start from."""
+        if not any(n in self.increment.touched for n in self._touched_names()):
+            return False
+        return not any(_has_rows(self.working.now(m.name)) for m in self.of.told)
+
+    def _touched_names(self) -> list[str]:
+        return [*self.loop.relations, *map(_first, self.loop.collections)]
+
+    def start(self, new: bool) -> None:
+        """X* as it starts, and every settled group as though it had been touched; answers without groups if they are new."""
+        self.increment.changes, outside = {}, self.increment.changes
+        moves = {}
+        for i, (begins, name) in enumerate(zip(self.of.begins, self.loop.collections, strict=True)):
+            self.increment.touched.pop(_first(name), None)
+            found = [
+                _weighed(t, begins, self._row(i), 1) for t in self.working.now(begins.name).scan()
+            ]
+            if found:
+                moves[name] = pa.concat_tables(found)
+                self.also[i] = moves[name].select(self._key(i))
         for s in self.strata:
             touched = self.increment.touched.setdefault(s.name, [])
             if s.name in self.settled:
                 groups = self.settled[s.name].groups
                 touched += [t.select(groups.columns) for t in self.working.now(groups.name).scan()]
-            elif s.always:
+            elif s.always and new:
                 touched.append(pa.table({"_h": pa.array([0], pa.int64())}))
                 self.fresh.add(s.name)
-        self._carry({n: t for n, t in changes.items() if t.num_rows})
+        self._carry(moves)
+        self.increment.changes |= outside
+
+    def _key(self, place: int) -> list[str]:
+        """The key columns of the rows of a collection."""
+        told = self.of.told[place]
+        names = dict(zip(told.columns, told.fields, strict=True))
+        return [names[k] for k in told.lookup]
 
     def run(self) -> None:
         """Rounds until nothing moves."""
-        keys = self._due()
+        for place, due in self._due().items():
+            self.also[place] = _together(self.also.get(place), due)
         withheld, visited = 0, list[tuple[int, int]]()
         for at in range(1, self.of.how.rounds + 2):
             self._answer()
             found = {
-                name: self._compared(i, keys.pop(i, None))
+                name: self._compared(i, self.also.pop(i, None))
                 for i, name in enumerate(self.loop.collections)
             }
             withheld += sum(m.withheld for m in found.values())
             moves = {n: m.change for n, m in found.items() if m.change.num_rows}
+            if at == 1:
+                self._newcomers(moves)
             if not moves:
                 break
             if at > self.of.how.rounds:
@@ -151,7 +176,7 @@ class _Diffusing:
                 break
             visited.append((at, sum(t.num_rows for t in moves.values())))
             self._carry(moves)
-        for name in self.loop.relations:
+        for name in self._touched_names():
             self.increment.changes.pop(name, None)
             self.increment.touched.pop(name, None)
         for name, tables in self.moved.items():
@@ -229,7 +254,8 @@ class _Diffusing:
             gone = self._last(s, some, self.working.now(s.answers.name))
             found = signed(s, [(gone, -1), (after, 1)])
             keep_answers(self.working, s, found)
-            changes.append(rows(s, found, self.increment.session.evaluate))
+            made = rows(s, found, self.increment.session.evaluate)
+            changes.append(made if self.near is None else self.near.taken(s, made))
         return consolidated(pa.concat_tables(changes))
 
     def _asked(self, s: Stratum, of: Settled, keys: pa.Table) -> pa.Table:
@@ -251,18 +277,18 @@ class _Diffusing:
 
     # --- X* moves ---------------------------------------------------------------------------------------------------
 
-    def _compared(self, place: int, due: pa.Table | None) -> Moves:
+    def _compared(self, place: int, also: pa.Table | None) -> Moves:
         """How the rows of a collection move, at the keys at which the step gives others than it did."""
         told, step, row = self.of.told[place], self.of.steps[place], self._row(place)
         touched = self.increment.touched.pop(self.loop.collections[place], [])
         touched = [t.select(step.lookup) for t in touched]
-        if due is not None:
-            touched.append(due.select(told.lookup).rename_columns(list(step.lookup)))
+        if also is not None:
+            touched.append(also.rename_columns(list(step.lookup)))
         keys = _different(touched)
         if keys is None:
             return Moves(row.empty_table(), pa.table({}), 0)
-        answer = _found(self.working.now(step.name), keys, step)
-        last = _found(self.working.now(told.name), keys, told)
+        answer = _found(self.working.now(step.name), keys)
+        last = _found(self.working.now(told.name), keys)
         values = [n for n, t in told.key if is_value(t)]
         moves, withheld = _far(keys.num_rows, answer, last, values, self.of.how.cut)
         both = [
@@ -271,6 +297,27 @@ class _Diffusing:
         ]
         change = consolidated(pa.concat_tables(both))
         return Moves(change, keys.filter(pa.array(moves)), withheld)
+
+    def _newcomers(self, moves: dict[str, pa.Table]) -> None:
+        """Adds rows that the loop starts from anew, at keys at which the step gives none and none were told.
+
+        They are compared in the next round: what the step gives by then is told instead.
+        """
+        for i, name in enumerate(self.loop.collections):
+            touched = self.increment.touched.pop(_first(name), [])
+            begins, told, step = self.of.begins[i], self.of.told[i], self.of.steps[i]
+            keys = _different([t.select(begins.lookup) for t in touched])
+            if keys is None:
+                continue
+            begun, *others = (_found(self.working.now(m.name), keys) for m in (begins, told, step))
+            there = np.zeros(keys.num_rows, np.bool_)
+            for f in others:
+                there[f.at] = True
+            rows = begun.rows.filter(pa.array(~there[begun.at]))
+            if rows.num_rows:
+                new = _weighed(rows, begins, self._row(i), 1)
+                self.also[i] = new.select(self._key(i))
+                moves[name] = pa.concat_tables([moves[name], new]) if name in moves else new
 
     def _carry(self, moves: dict[str, pa.Table]) -> None:
         """Tells moves, and has them change the maps of the loop."""
@@ -285,7 +332,7 @@ class _Diffusing:
         """Runs the statements of relations of the loop, one after another."""
         for name, change in changes.items():
             self.increment.changes[name] = Change.of(change)
-            self.increment.round(self.maps, {name}, self.near and self.near.snapped)
+            self.increment.round(self.maps, {name})
             del self.increment.changes[name]
 
     def _row(self, place: int) -> pa.Schema:
@@ -300,7 +347,7 @@ class _Diffusing:
         for i, due in enumerate(self.of.due):
             found = list(self.working.now(due.name).scan())
             if found:
-                out[i] = pa.concat_tables(found)
+                out[i] = pa.concat_tables(found).select(due.lookup)
                 self._set_due(due, out[i], -1)
         return out
 
@@ -314,67 +361,82 @@ class _Diffusing:
 
 
 class Near:
-    """Fractions that are taken for one: those within ε of each other, one of which was told when the other came.
+    """Fractions that are taken for others: those of a row that is told within ε of one that was told before.
 
-    An alias is given once and stays, so that what came under it goes under it.
+    Who is given a row of the loop, such as a point its centre, goes on under the fractions that it had when it was new, so that
+    groups by them stay together while it moves. An alias is given once and stays: what came under it goes under it.
     """
 
     def __init__(self, of: Diffuse, working: Working):
         assert of.aliases is not None and of.how.near is not None
-        self.of, self.working, self.epsilon = of, working, of.how.near
+        self.map, self.working, self.epsilon = of.aliases, working, of.how.near
         self.aliases: dict[float, float] = {}
-        for t in working.now(of.aliases.name).scan():
+        for t in working.now(self.map.name).scan():
             pairs = zip(column(t, "k0").to_pylist(), column(t, "k1").to_pylist(), strict=True)
             self.aliases.update(pairs)
 
     def told(self, told: Map, change: pa.Table) -> None:
-        """Gives each fraction that is told the alias of the nearest one that was told before, if one is near."""
-        assert self.of.aliases is not None
-        there = list(self.working.now(told.name).scan())
-        if sum(t.num_rows for t in (*there, change)) > MOST_NEAR:
+        """Gives the fractions of rows that are told the aliases of the nearest row that was told before, if one is near."""
+        there = pa.concat_tables(
+            [change.slice(0, 0), *(self._rows(told, t) for t in self.working.now(told.name).scan())]
+        )
+        if there.num_rows + change.num_rows > MOST_NEAR:
             raise EngineError(
-                f"a loop in diffuse mode has more than {MOST_NEAR:,} rows, of which those that are near are one",
+                f"a loop in diffuse mode tells more than {MOST_NEAR:,} rows, of which those that are near are one",
                 hint="leave near= out, and give rows a key that is no fraction\nthe database is as it was before",
             )
-        new: dict[float, float] = {}
-        for name, key in zip(told.fields, told.columns, strict=True):
-            if not pa.types.is_floating(change.schema.field(name).type):
-                continue
-            known = np.unique(np.concatenate([[], *(_floats(column(t, key)) for t in there)]))
-            for value in np.unique(
-                _floats(column(change.filter(pc.greater(change.column(WEIGHT), 0)), name))
-            ):
-                v = float(value)
-                if v in self.aliases or not np.isfinite(v):
-                    continue
-                near = known[np.abs(known - v) <= self.epsilon]
-                best = float(near[np.argmin(np.abs(near - v))]) if len(near) else v
-                new[v] = self.aliases[v] = self.aliases.get(best, best)
-        if new:
-            m = self.of.aliases
-            ones = pa.array(np.ones(len(new), np.int64))
-            table = pa.table({"k0": list(new), "k1": list(new.values()), "r0": ones})
-            entries, _ = self.working.now(m.name).merge(changes_of(m, table), blind=True)
-            self.working.add(m.name, entries)
+        types = dict(told.key)
+        named = list(zip(told.fields, told.columns, strict=True))
+        values = [n for n, k in named if is_value(types[k])]
+        exact = [n for n, k in named if not is_value(types[k])]
+        came = change.filter(pc.greater(change.column(WEIGHT), 0))
+        old, new = (np.array([_floats(column(t, n)) for n in values]) for t in (there, came))
+        places: dict[str, list[int]] = {}
+        for i, key in enumerate(there.select(exact).to_pylist()):
+            places.setdefault(str(key), []).append(i)
+        found: dict[float, float] = {}
+        for i, key in enumerate(came.select(exact).to_pylist()):
+            row, others = new[:, i], old[:, places.get(str(key), [])]
+            away = np.abs(others - row[:, None]).max(axis=0)
+            at = int(np.argmin(away)) if len(away) else 0
+            taken = others[:, at] if len(away) and away[at] <= self.epsilon else row
+            for v, w in zip(row.tolist(), taken.tolist(), strict=True):
+                if v not in self.aliases and v == v:
+                    found[v] = self.aliases[v] = self.aliases.get(w, w)
+        self._keep(found)
 
-    def snapped(self, name: str, table: pa.Table) -> pa.Table:
-        """What is emitted to a map of groups, with fractions in its key as what they are taken for."""
-        if name not in self.of.snapped or not table.num_rows:
-            return table
-        for i, (n, t) in enumerate(self.working.maps[name].key):
-            if is_value(t) and pa.types.is_floating(table.schema.field(n).type):
-                different, at = np.unique(
-                    _floats(column(table, n), drop=False), return_inverse=True
-                )
-                taken = np.array([self.aliases.get(float(v), float(v)) for v in different])
-                cells = pa.array(taken[at], mask=np.asarray(column(table, n).is_null()))
-                table = table.set_column(i, n, cells.cast(table.schema.field(n).type))
+    def _keep(self, found: dict[float, float]) -> None:
+        if found:
+            ones = pa.array(np.ones(len(found), np.int64))
+            table = pa.table({"k0": list(found), "k1": list(found.values()), "r0": ones})
+            entries, _ = self.working.now(self.map.name).merge(
+                changes_of(self.map, table), blind=True
+            )
+            self.working.add(self.map.name, entries)
+
+    def _rows(self, told: Map, table: pa.Table) -> pa.Table:
+        return table.select([*told.columns, "r0"]).rename_columns([*told.fields, WEIGHT])
+
+    def taken(self, s: Stratum, table: pa.Table) -> pa.Table:
+        """The rows of an answer, with the fractions that it is given as what they are taken for."""
+        for n in given_columns(s):
+            place = table.schema.get_field_index(n)
+            table = table.set_column(place, n, self._taken(column(table, n)))
         return table
 
+    def _taken(self, cells: pa.Array) -> pa.Array:
+        if pa.types.is_struct(cells.type):
+            parts = [self._taken(cells.field(i)) for i in range(cells.type.num_fields)]
+            return pa.StructArray.from_arrays(parts, fields=list(cells.type), mask=cells.is_null())
+        if not pa.types.is_floating(cells.type):
+            return cells
+        different, at = np.unique(_floats(cells), return_inverse=True)
+        found = np.array([self.aliases.get(float(v), float(v)) for v in different])
+        return pa.array(found[at], mask=np.asarray(cells.is_null())).cast(cells.type)
 
-def _floats(values: pa.Array, drop: bool = True) -> Any:
-    plain = pc.cast(pc.drop_null(values) if drop else pc.fill_null(values, 0.0), pa.float64())
-    return np.asarray(plain)
+
+def _floats(values: pa.Array) -> Any:
+    return np.asarray(pc.fill_null(pc.cast(values, pa.float64()), np.nan))
 
 
 class Found(NamedTuple):
@@ -385,9 +447,18 @@ class Found(NamedTuple):
     counts: Ints
 
 
-def _found(at: Arrangement, keys: pa.Table, m: Map) -> Found:
+def _found(at: Arrangement, keys: pa.Table) -> Found:
     table = at.lookup(probe(at, keys, _names(keys)))
     return Found(table, np.asarray(column(table, INDEX)), np.asarray(column(table, "r0")))
+
+
+def _has_rows(at: Arrangement) -> bool:
+    return any(t.num_rows for t in at.scan())
+
+
+def _together(a: pa.Table | None, b: pa.Table) -> pa.Table:
+    """Keys with more of them, in columns of the same names."""
+    return b if a is None else pa.concat_tables([a, b.rename_columns(a.column_names)])
 
 
 def _names(keys: pa.Table) -> list[str]:

@@ -73,7 +73,7 @@ class Backfill:
         for m in self._ordered(created):
             # A map may read the collections of a loop that is new: its rounds come first, unless it is a part of it.
             for loop in [x for x in loops if m.name not in x.maps and {*x.relations} & {*m.reads}]:
-                self._loop(loop, before)
+                self._loop(loop)
                 loops.remove(loop)
             # A map may read a stratum that is new: its answers must be there first.
             self._answer_for(m, before)
@@ -81,7 +81,7 @@ class Backfill:
                 self._fill(together[m.name])
                 self._pass_on(m, new)
         for loop in loops:
-            self._loop(loop, before)
+            self._loop(loop)
         self._answer_all(self.waiting, before)
         self.increment.check()
 
@@ -109,13 +109,9 @@ class Backfill:
             self._carry(s, before)
         self.waiting = [s for s in self.waiting if s not in strata]
 
-    def _loop(self, loop: Loop, before: Program) -> None:
+    def _loop(self, loop: Loop) -> None:
         """The rounds of a loop whose maps have, by now, all that does not move in it."""
         if loop.diffuse is not None:
-            read = {x.drives for x in loop.diffuse.start}
-            self._answer_all([s for s in self.waiting if s.name in read], before)
-            start = {n: c for n in read if (c := self._whole(n)).rows}
-            self.increment.changes = start
             self.increment.loop(loop, new=True)
             return
         for name in loop.strata:
@@ -123,7 +119,7 @@ class Backfill:
                 self.working.fresh.add(name)
                 first = pa.table({by_round.round_of(self.program.strata[name]): [1]})
                 self.increment.touched.setdefault(name, []).append(first)
-        self.increment.loop(loop)
+        self.increment.loop(loop, new=True)
         self.working.fresh.difference_update(loop.strata)
 
     def _fill(self, maps: list[Map]) -> None:
@@ -190,9 +186,9 @@ class Backfill:
             return self._answered(self.program.strata[relation])
         m = self.sources.get(relation)
         if m is not None and relation in self.increment.inside:  # told by a loop, perhaps just now
-            rows = [t.select([*m.columns, "r0"]) for t in self.working.now(m.name).scan()]
+            found = [t.select([*m.columns, "r0"]) for t in self.working.now(m.name).scan()]
             names = [*m.fields, WEIGHT]
-            return Change.of(pa.concat_tables(rows).rename_columns(names)) if rows else Change()
+            return Change.of(pa.concat_tables(found).rename_columns(names)) if found else Change()
         if m is None and relation not in self.gone:
             return Change()
         if m is None:

@@ -17,14 +17,14 @@ on the way; of stored rows, and of the parts of nested ones, the entries that we
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.calculus.types import RecordType
-from headwater.engine import diffuse, loops, view_rows
+from headwater.engine import diffuse, loops, until, view_rows
 from headwater.engine.change import Change, schema_of
 from headwater.engine.here.answers import components, different, keep_answers, merge, read_for, rows
 from headwater.engine.here.statements import Scalars, changes_of, run
@@ -48,8 +48,6 @@ from headwater.plan.program import (
 from headwater.plan.together import singles
 from headwater.state.arrangement import TooMany
 
-Snapped = Callable[[str, pa.Table], pa.Table]
-"""Of a map and what is emitted to it: the same with other keys."""
 FAILED = {
     DIVIDES: (
         "a row of a view divides by zero",
@@ -88,6 +86,9 @@ def answered_rows(
     program: Program, s: Stratum, working: Working, scalars: Scalars
 ) -> list[pa.Table]:
     """All rows of an answer, with weights."""
+    ending = [x for x in program.loops.values() if x.until is not None and s.name in x.strata]
+    if ending:
+        return [until.told_rows(s, ending[0], working, scalars)]
     if s.rounds:
         return [loops.all_rows(s, working, scalars)]
     view = View(s.name, s.type, "", Answered(s.name))
@@ -169,10 +170,12 @@ class Increment:
 
     def loop(self, loop: Loop, new: bool = False) -> None:
         """Carries what touched a loop through it, in its mode; one that is new starts."""
-        if loop.diffuse is None:
-            loops.run(self, loop)
-        else:
+        if loop.diffuse is not None:
             diffuse.run(self, loop, new)
+        elif loop.until is not None:
+            until.run(self, loop, new)
+        else:
+            loops.run(self, loop)
 
     def _above(self, relation: str) -> list[Map]:
         """The maps that a relation changes; those of a loop have what its collections changed already."""
@@ -210,12 +213,10 @@ class Increment:
 
     # --- rounds ------------------------------------------------------------------------------------------------
 
-    def round(
-        self, maps: Iterable[Map], changed: Iterable[str], snapped: Snapped | None = None
-    ) -> None:
+    def round(self, maps: Iterable[Map], changed: Iterable[str]) -> None:
         """The statements of some changes, all reading the same maps, and then the merges."""
         names = set(changed).intersection(self.changes)
-        self.execute([s for m in maps for s in self.program.statements(m, names)], snapped)
+        self.execute([s for m in maps for s in self.program.statements(m, names)])
 
     def _single(self, changed: Iterable[str]) -> set[str]:
         """The changed relations of one row that all maps can take together; none if there is only one."""
@@ -264,31 +265,25 @@ class Increment:
         """The rows of a change, together."""
         return whole(self.changes[relation], self.root, self.working)
 
-    def execute(self, statements: list[Statement], snapped: Snapped | None = None) -> None:
-        """Statements over the changes that are known, and then the merges; `snapped` gives keys that stand for others."""
+    def execute(self, statements: list[Statement]) -> None:
+        """Statements over the changes that are known, and then the merges."""
         strata = [*self.program.strata.values(), *self.touching]
         for s in statements:
             self._arrange(s)
-        if snapped is not None:
-            made = self._emitted(statements, None)
-            self._merge({n: [snapped(n, t) for t in tables] for n, tables in made.items()})
-            return
         if sum(self.changes[n].rows for n in {s.drives for s in statements}) <= self.small:
             with contextlib.suppress(TooMany):  # few rows that match many entries are many
-                self._merge(self._emitted(statements, self.small))
+                self._merge(self._emitted(statements))
                 return
         self.settle()  # a group's value has no state in which a change is missing that came before
         self._touch(self.cluster.round(statements, self.changes, strata, self.answered))
 
-    def _emitted(
-        self, statements: Iterable[Statement], most: int | None
-    ) -> dict[str, list[pa.Table]]:
-        """What statements give here, by map; `TooMany` if a look-up finds more than `most`."""
+    def _emitted(self, statements: Iterable[Statement]) -> dict[str, list[pa.Table]]:
+        """What statements give here, by map."""
         tables = {n: whole(c, self.root, self.working) for n, c in self.changes.items()}
         out: dict[str, list[pa.Table]] = {}
         for s in statements:
             change, scalars = tables[s.drives], self.session.evaluate
-            made = run(s, change, self.working, scalars, most=most)
+            made = run(s, change, self.working, scalars, most=self.small)
             out.setdefault(s.target.name, []).append(made)
         return out
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 def run(increment: Increment, loop: Loop) -> None:
     """Carries what touched a loop through its rounds; the changes of its collections are then those of the increment."""
-    made = _Rounds(increment, loop)
+    made = Rounds(increment, loop)
     before, increment.working.reads_new = increment.working.reads_new, True
     try:
         made.run()
@@ -47,7 +47,7 @@ def run(increment: Increment, loop: Loop) -> None:
         increment.working.reads_new = before
 
 
-class _Rounds:
+class Rounds:
     """The rounds of one loop in one increment."""
 
     def __init__(self, increment: Increment, loop: Loop):
@@ -56,6 +56,7 @@ class _Rounds:
         self.maps = [increment.program.maps[n] for n in loop.maps]
         self.agenda: dict[str, dict[int, list[pa.Table]]] = {s.name: {} for s in self.strata}
         """Of each stratum the keys to be answered, by round."""
+        self.visited: list[tuple[int, int]] = []
         self.moved: dict[str, list[pa.Table]] = {}
         self.last: list[dict[str, pa.Table]] = [{}, {}]
         """What the collections changed by at the last two rounds."""
@@ -63,17 +64,27 @@ class _Rounds:
         """Rounds, one after another, that took back what the one before them did."""
 
     def run(self) -> None:
-        visited = []
+        """Visits the rounds at which something is touched, until there is none."""
         self._collect()
-        while waiting := [r for by in self.agenda.values() for r in by]:
-            at = min(waiting)
-            visited.append((at, self._round(at)))
+        while waiting := self._waiting():
+            self._visit(min(waiting))
+        self._finish()
+
+    def _waiting(self) -> list[int]:
+        """The rounds on the agenda."""
+        return [r for by in self.agenda.values() for r in by]
+
+    def _visit(self, at: int) -> None:
+        self.visited.append((at, self._round(at)))
+
+    def _finish(self) -> None:
+        """Leaves the changes of the collections, those of all rounds together."""
         for name in self.loop.strata:
             self.increment.changes.pop(name, None)
         for name, tables in self.moved.items():
             self.increment.changes[name] = Change.of(pa.concat_tables(tables))
-        if visited:
-            self.increment.rounds[self.loop.name] = visited
+        if self.visited:
+            self.increment.rounds[self.loop.name] = self.visited
 
     def _round(self, at: int) -> int:
         """One round: how many rows of the collections moved."""

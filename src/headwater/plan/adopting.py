@@ -69,7 +69,7 @@ class Adopting:
         self.distinct = {x.name for s in strata if s.distinct for x in (s.group, *s.bags)}
         # The maps of a loop are filled round by round, and what they read must be whole by then.
         loops = [*before.loops.values(), *after.loops.values()]
-        self.rounds = {n for loop in loops for n in (*loop.strata, *loop.maps)}
+        self.rounds = {n for loop in loops for n in (*loop.relations, *loop.maps)}
         self.rounds |= {m.name for s in strata if s.name in self.rounds for m in s.maps}
         self.gone = [
             m for n, m in before.maps.items() if n not in after.maps and self._plain(before, m)
@@ -113,8 +113,8 @@ class Adopting:
         return whole and all(t != REAL for _, t in m.ring)
 
     def _new(self, m: Map) -> list[str]:
-        """The new answers that a map reads."""
-        return [r for r in m.reads if r in self.new_strata]
+        """The new answers that a map reads, and collections of loops that are new."""
+        return [r for r in m.reads if r not in self.before.relations.rows]
 
     # --- another query over the same relations -------------------------------------------------------------------------
 
@@ -151,9 +151,11 @@ class Adopting:
     def _carried(self, m: Map, other: Map) -> Adopted | None:
         """A map that is another one over answers that its own follow, and is told what they differ by."""
         new, changes = self._new(m), self.after.kept[m.name].changes
+        if not self.carries:
+            return None
         followed = {n: self._followed(n) for n in new}
         names = {n: f.of.name for n, f in followed.items() if f is not None and n in changes}
-        if not self.carries or len(names) < len(new):
+        if len(names) < len(new):
             return None
         every = [s for n in new for s in changes[n]]
         looked_up = {x for s in every for t in (s, *s.changes) for x in t.reads}

@@ -24,7 +24,7 @@ from headwater.plan.bounds import Reader, Readers
 from headwater.plan.closing import Closing
 from headwater.plan.column_names import ColumnNames
 from headwater.plan.outlook import Declared, Needs, Outlook, Sources, State
-from headwater.plan.program import Lookup, Map, Statement, Stratum, View
+from headwater.plan.program import Lookup, Loop, Map, Statement, Stratum, View
 from headwater.plan.promises import Scheme
 from headwater.plan.through import rows_of
 
@@ -219,6 +219,8 @@ class Advice:
                 return self.not_closed(reader.what)
             case View(name=name):
                 return f"rows of {name} may be taken back"
+            case Loop():
+                return "a loop in diffuse mode reads it in every increment"
         return f"{reader.what} is read after every increment"
 
     def _looks_up(self, s: Statement) -> str:

@@ -55,8 +55,8 @@ def maps_of(program: Program, view: View, every: bool = False) -> list[Map]:
     roots = view.maps
     for name in strata_of(program, view):
         roots += program.strata[name].maps
-    for loop in diffuse_loops(program, view):
-        roots += _kept_for(program, loop)
+    for loop in loops_of(program, view):
+        roots += kept_for(program, loop) if loop.diffuse else []
     found: dict[str, Map] = {}
     while roots:
         m = roots.pop(0)
@@ -72,8 +72,8 @@ def maps_of(program: Program, view: View, every: bool = False) -> list[Map]:
 
 def loops_of(program: Program, view: View) -> list[Loop]:
     """The loops that a view is answered through, lowest first."""
-    strata = set(strata_of(program, view))
-    found = [x for x in program.loops.values() if not strata.isdisjoint(x.strata)]
+    names = _reached(program, view).keys()
+    found = [x for x in program.loops.values() if not names.isdisjoint(x.relations)]
     return sorted(found, key=lambda x: x.level)
 
 
@@ -103,16 +103,6 @@ def strata_of(program: Program, view: View) -> list[str]:
     return sorted(names, key=lambda n: program.strata[n].level)
 
 
-def diffuse_loops(program: Program, view: View) -> list[Loop]:
-    """The loops in diffuse mode that a view reads."""
-    names = _reached(program, view)
-    return [
-        loop
-        for loop in program.loops.values()
-        if loop.diffuse is not None and any(n in names for n in loop.collections)
-    ]
-
-
 def _reached(program: Program, view: View) -> dict[str, None]:
     """The relations that a view is computed from."""
     diffuse = {n: x for x in program.loops.values() if x.diffuse for n in x.collections}
@@ -128,16 +118,16 @@ def _reached(program: Program, view: View) -> dict[str, None]:
             names += [r for m in program.strata[name].maps for r in m.reads]
         elif name in diffuse:
             names += diffuse[name].strata
-            names += [r for m in _kept_for(program, diffuse[name]) for r in m.reads]
+            names += [r for m in kept_for(program, diffuse[name]) for r in m.reads]
     return found
 
 
-def _kept_for(program: Program, loop: Loop) -> list[Map]:
+def kept_for(program: Program, loop: Loop) -> list[Map]:
     """The maps that a loop in diffuse mode needs, beside those of its strata."""
     of = loop.diffuse
     assert of is not None
     asked = [s for settled in of.settled for s in settled.probes]
-    looked_up = sorted({n for s in (*of.start, *asked) for n in s.reads})
-    held = [*of.told, *of.steps, *of.due, *([of.aliases] if of.aliases else [])]
+    looked_up = sorted({n for s in asked for n in s.reads})
+    held = [*of.told, *of.steps, *of.due, *of.begins, *([of.aliases] if of.aliases else [])]
     groups = [s.groups for s in of.settled]
     return [*held, *groups, *(program.maps[n] for n in (*loop.maps, *looked_up))]

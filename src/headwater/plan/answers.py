@@ -96,10 +96,16 @@ class Answering:
     """
 
     def __init__(
-        self, compiler: Compiler, name: str, term: Each | Let, started: Signed | None = None
+        self,
+        compiler: Compiler,
+        name: str,
+        term: Each | Let,
+        started: Signed | None = None,
+        differences: bool = False,
     ):
         """`started` says that it is a collection of a loop, with how that starts: it has its rows by round as they are."""
         self.compiler, self.name, self.term = compiler, name, term
+        self.differences = differences
         if isinstance(term, Each):
             self.k: Var | None = term.key
             self.v, self.source, self.body = term.value, term.source, term.body
@@ -164,7 +170,7 @@ class Answering:
             summed(made, MapType(key, value)),
             list(range(len(self.groups) - self.sums)),
             strategy=self.compiler.strategy,
-            kind="change" if self.sums else "value",
+            kind="change" if self.sums or self.differences else "value",
             extra=tuple(self.extra),
             note="a group's value",
         )

@@ -8,6 +8,7 @@ group is answered from it, and no row that is shown is read from it:
               the rows far enough before those that are open
             ∩ the rows that are final, and so in the ledger      over the views whose rows M holds
             ∩ what is closed of a source that keeps open rows    where M holds the rows of one
+            ∩ nothing                                            where a loop in diffuse mode is kept by M
             ∩ what lasts of M                                    where keys of others are closed through it (`through`)
 
 Who changes M has no part in it: the left side of a join goes by the promises of the right one.
@@ -21,12 +22,23 @@ are dead are taken off (`counts_open`), so that groups without open rows leave.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from typing import Generic, TypeVar
 
-from headwater.plan.program import ENDS, Lookup, Map, Program, Statement, Stored, Stratum, View
+from headwater.plan.analysis import kept_for
+from headwater.plan.program import (
+    ENDS,
+    Lookup,
+    Loop,
+    Map,
+    Program,
+    Statement,
+    Stored,
+    Stratum,
+    View,
+)
 from headwater.plan.promises import Promises, looks_back
 from headwater.plan.sessions import sessions_of
 
@@ -35,9 +47,9 @@ P = TypeVar("P")
 
 @dataclass(frozen=True)
 class Reader(Generic[P]):
-    """Somebody who reads a map: a statement, a stratum, a view, or the source whose rows it holds; and what it needs no more."""
+    """Somebody who reads a map: a statement, a stratum, a view, a loop, or the source whose rows it holds; and what it needs no more."""
 
-    what: Statement | Stratum | View | str
+    what: Statement | Stratum | View | Loop | str
     dead: P
 
 
@@ -66,6 +78,9 @@ class Readers:
         for v in program.views.values():
             for m in v.maps:
                 self.shown.setdefault(m.name, []).append(v)
+        near = [x for x in program.loops.values() if x.diffuse is not None]
+        self.near = {m.name: loop for loop in near for m in kept_for(program, loop)}
+        """The maps that loops in diffuse mode are kept by, and look up in every increment."""
 
 
 class Bounds(Generic[P]):
@@ -86,6 +101,7 @@ class Bounds(Generic[P]):
         self.held, self.open_only = held, open_only
         found = Readers(self.program) if known is None else known
         self.statements, self.strata, self.shown = found.statements, found.strata, found.shown
+        self.near = found.near
 
     def dead(self, m: Map) -> P:
         """The entries of a map that nobody will read again."""
@@ -120,6 +136,8 @@ class Bounds(Generic[P]):
             yield Reader(source, a.none if keeps else self._of_source(m))
         if m.name in self.program.checks:
             yield Reader(m.note, a.none)
+        if m.name in self.near:
+            yield Reader(self.near[m.name], a.none)
 
     def fronts(self, m: Map) -> tuple[Front, ...]:
         """How much of each group of a bag is read from which end, where that is all that anybody reads of it."""
@@ -192,13 +210,17 @@ def looked_up_by(program: Program) -> dict[str, list[tuple[Statement, int]]]:
     return out
 
 
-def read_whole(program: Program, before: Program, view: str) -> set[str]:
+def read_whole(program: Program, before: Program, view: str, forgets: Collection[str]) -> set[str]:
     """The maps that there were before which a new view reads: when its maps are filled, and by their statements ever after.
 
-    What others will not read again of them it may.
+    What others will not read again of them it may, so that those that forget something are filled again. A loop whose
+    groups are, is gone through again as a whole.
     """
     out: set[str] = set()
     seen: set[str] = set()
+    groups = {
+        m.name: x for x in program.loops.values() for n in x.strata for m in program.strata[n].maps
+    }
     todo = [n for n in program.kept if n not in before.maps]
     strata = [program.views[view].stratum]
     todo += [m.name for m in program.views[view].maps]
@@ -218,4 +240,9 @@ def read_whole(program: Program, before: Program, view: str) -> set[str]:
             # A map that there was before is filled again, and looked up by others as it was.
             todo += [r for s in kept.filling for r in s.reads] if n in before.maps else kept.reads
             strata = [s.drives for s in kept.filling]
-    return out
+        loop = groups.get(n)
+        if loop is not None and n in out and n in forgets:
+            todo += [*loop.maps, *(r for x in loop.maps for r in program.kept[x].reads)]
+            strata += program.around(loop)
+    again = [x for n, x in groups.items() if n in out and n in forgets]
+    return out.intersection(forgets).union(n for x in again for n in x.maps)

@@ -342,10 +342,19 @@ class Compiler:
             self.answer(name, term)
         return Rel(name, type_of(term))
 
-    def answer(self, name: str, term: Each | Let, started: Signed | None = None) -> Stratum:
-        """Adds the stratum of an answer; `started` says how it starts, if it is a collection of a loop."""
+    def answer(
+        self,
+        name: str,
+        term: Each | Let,
+        started: Signed | None = None,
+        differences: bool = False,
+    ) -> Stratum:
+        """Adds the stratum of an answer; `started` says how it starts, if it is a collection of a loop.
+
+        With `differences` its rows count for less than nothing, too, so that a group may have a value and no rows.
+        """
         outside, self.checks = self.checks, []
-        answering = Answering(self, name, term, started)
+        answering = Answering(self, name, term, started, differences)
         made = self.diffusing.stratum(answering) if self.diffusing else answering.stratum()
         made = replace(made, checks=tuple(dict.fromkeys(self.checks)))
         self.checks = outside

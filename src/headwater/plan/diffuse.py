@@ -13,7 +13,7 @@ alive after its reason is gone, which only starting anew can find out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -96,26 +96,18 @@ def _planned(compiler: Compiler, name: str, term: Repeat, rows: dict[str, Record
             hint="write both as one loop of several collections",
         )
     names = {collection(name, i): row for i, row in enumerate(rows.values())}
-    for row in names.values():
-        if not any(is_value(t) for _, t in row.fields):
-            raise _refused(
-                "the rows of the loop have no number with a fraction, so that none is near another"
-            )
     read = [Rel(n, bag(row)) for n, row in names.items()]
     x: Term = read[0] if "" in rows else Record(tuple(zip(rows, read, strict=True)))
     step = substitute(term.step, {term.var: x})
     program, before = compiler.program, set(compiler.program.maps)
     compiler.diffusing = None
-    starts = [compiler.monomials(part(term.start, place), name) for place in rows]
+    begins = [_begun(compiler, row, part(term.start, place), name) for place, row in rows.items()]
     compiler.diffusing = diffusing = Diffusing(compiler, set(names))
     moving, compiler.maps.moving = compiler.maps.moving, diffusing.names
     for n, row in names.items():
         compiler.relations.rows[n], compiler.relations.levels[n] = row, 0
     try:
         told = [_told(compiler, n, row) for n, row in names.items()]
-        start = [
-            _begun(compiler, m, b) for m, begun in zip(told, starts, strict=True) for b in begun
-        ]
         steps = [
             _stepped(compiler, n, row, part(step, place))
             for (n, row), place in zip(names.items(), rows, strict=True)
@@ -125,24 +117,30 @@ def _planned(compiler: Compiler, name: str, term: Repeat, rows: dict[str, Record
     new = [m for m in program.maps.values() if m.name not in before and m.name in program.kept]
     maps = [m for m in new if not diffusing.names.isdisjoint(m.reads)]
     groups = [s.groups for s in diffusing.settled]
-    level = max(m.level for m in (*maps, *steps, *groups))
+    level = max(m.level for m in (*maps, *steps, *begins, *groups))
     for n in names:
         compiler.relations.levels[n] = level + 1
     near = compiler.diffusion.near is not None
+    if near and not any(_gives_fractions(program.strata[s.stratum]) for s in diffusing.settled):
+        raise _refused(
+            "near= says which fractions are one, and no row of an input is given a fraction of the loop",
+            hint="leave near= out",
+        )
     made = Diffuse(
         compiler.diffusion,
         tuple(told),
         tuple(steps),
         tuple(_due(compiler, m) for m in told),
-        tuple(start),
+        tuple(begins),
         tuple(diffusing.settled),
         tuple(diffusing.left_out),
-        tuple(diffusing.snapped()) if near else (),
         _aliases(compiler, name) if near else None,
     )
     moved = tuple(dict.fromkeys(m.name for m in maps))
     strata = tuple(diffusing.strata)
-    return Loop(name, show(term), tuple(names), strata, moved, level, term.times, term.limit, made)
+    return Loop(
+        name, show(term), tuple(names), strata, moved, level, term.times, term.limit, diffuse=made
+    )
 
 
 def _told(compiler: Compiler, name: str, row: RecordType) -> Map:
@@ -160,21 +158,17 @@ def _stepped(compiler: Compiler, name: str, row: RecordType, step: Term) -> Map:
     """The map of the rows that the step gives."""
     found = compiler.monomials(compiler.run(OF_QUERY, step, name), name)
     assert compiler.diffusing is not None
-    for _, m in found:
-        compiler.diffusing.check_rows(m)
+    compiler.diffusing.check_rows([m for _, m in found], row)
     term = summed(found, bag(row))
     note = "the rows that the step gives"
     return compiler.maps.keep(term, _key(row), strategy=compiler.strategy, note=note)
 
 
-def _begun(compiler: Compiler, told: Map, begun: tuple[int, Monomial]) -> Any:
-    """The statement that computes what X* is at first: one relation is read whole, and the rest looked up."""
-    sign, m = begun
-    named = [v for v, s in m.atoms if isinstance(s, Rel)]
-    changing = (
-        v for v, s in m.atoms if isinstance(s, Rel) and s.name not in compiler.relations.static
-    )
-    return compiler.maps.driven(told, sign, m, next(changing, named[0]))
+def _begun(compiler: Compiler, row: RecordType, start: Term, of: str) -> Map:
+    """The map of the rows that X* starts from, which nothing moves in the loop."""
+    term = summed(compiler.monomials(start, of), bag(row))
+    note = "the rows that the loop starts from"
+    return compiler.maps.keep(term, _key(row), strategy=compiler.strategy, note=note)
 
 
 def _due(compiler: Compiler, told: Map) -> Map:
@@ -236,14 +230,6 @@ class Diffusing:
         self.strata.append(made.name)
         return made
 
-    def snapped(self) -> Iterator[str]:
-        """The maps of groups that have fractions in their key, and move."""
-        settled = {s.stratum for s in self.settled}
-        for n in self.strata:
-            s = self.compiler.program.strata[n]
-            if n not in settled and any(is_value(t) for _, t in s.group.key):
-                yield from (m.name for m in (s.group, *s.bags))
-
     # --- what ties answers to what moves ------------------------------------------------------------------------
 
     def _moving(self, m: Monomial) -> set[Var]:
@@ -304,7 +290,7 @@ class Diffusing:
             note="the groups that are there",
         )
         self.settled.append(Settled(made.name, groups, asks, tuple(probes)))
-        read = {s.name for _, m in answering.monomials for v, s in m.atoms if v in self._inputs(m)}  # type: ignore[union-attr]
+        read = {s.name for _, m in answering.monomials for v, s in m.atoms if v in self._inputs(m)}
         self.left_out.append(
             f"a row of the loop that moves does not reach all of {', '.join(_sources(compiler.program, read))}:"
             f" groups of {made.name} keep their answer until an input touches them"
@@ -325,11 +311,24 @@ class Diffusing:
 
     # --- what is refused --------------------------------------------------------------------------------------------
 
-    def check_rows(self, m: Monomial) -> None:
-        """Raises where rows of the loop come of rows of the loop alone."""
-        rows = _names(m)
-        if rows and self.sustained.issuperset(rows):
-            raise _refused("rows of the loop come of rows of the loop alone, and would never go")
+    def check_rows(self, found: Sequence[Monomial], row: RecordType) -> None:
+        """Raises where no value of rows follows the loop, or where rows come of rows of the loop alone."""
+        values = [i for i, (_, t) in enumerate(row.fields) if is_value(t)]
+        follow = (
+            variables(cell) & self._moving(m)
+            for m in found
+            for i, cell in enumerate(output_of(m.output)[0])
+            if i in values
+        )
+        if found and not any(follow):
+            raise _refused(
+                "the rows of the loop have no number with a fraction that follows the loop, so that none is near another"
+            )
+        for names in map(_names, found):
+            if names and self.sustained.issuperset(names):
+                raise _refused(
+                    "rows of the loop come of rows of the loop alone, and would never go"
+                )
 
     def _check(self, answering: Answering, made: Stratum) -> None:
         """Raises where an answer is the least, the greatest, the first or the different ones of rows of the loop."""
@@ -340,7 +339,9 @@ class Diffusing:
             what = sorted({b.function for b in made.from_bags}) or ["DISTINCT"]
             raise _refused(f"{', '.join(what)} of rows of the loop is a row of the loop")
         if _only_different(answering):
-            raise _refused("different rows of the loop (DISTINCT, UNION) are rows of the loop")
+            raise _refused(
+                "different rows of the loop (DISTINCT, UNION, EXISTS) are rows of the loop"
+            )
 
 
 class _Recorded(Materializer):
@@ -366,24 +367,45 @@ def _asked(m: Monomial, asked: Var, name: str, width: int) -> Monomial:
     """A monomial at some groups: for g in asked collect [key <=> g] · m."""
     key, _ = output_of(m.output)
     same = tuple(Pred(Call("<=>", (Field(asked, f"k{i}"), c))) for i, c in enumerate(key[:width]))
+    assert isinstance(asked.type, RecordType)
     return Monomial(((asked, Rel(name, bag(asked.type))), *m.atoms), (*same, *m.factors), m.output)
 
 
 def _only_different(answering: Answering) -> bool:
-    """Whether the rows of an answer are keys of its groups that have a row: each k ↦ v in m collect [v > 0] · {k}."""
+    """Whether the rows of an answer are keys of its groups that have rows: each k ↦ v in m collect [v > 0] · {k}.
+
+    So are those of DISTINCT and of EXISTS; those of NOT EXISTS have none of what they look for.
+    """
     if not isinstance(answering.term, Each):
         return False
     m = monomial(answering.body)
-    positive = [
-        f
-        for f in m.factors
-        if isinstance(f, Pred)
+    positive = all(
+        isinstance(f, Pred)
         and isinstance(f.condition, Call)
         and f.condition.function == ">"
         and isinstance(f.condition.args[1], Const)
-    ]
+        for f in m.factors
+    )
     shown = m.output.key if isinstance(m.output, Sng) else m.output
-    return bool(positive) and variables(shown) <= {answering.term.key}
+    return positive and variables(shown) <= {answering.term.key}
+
+
+def given_columns(s: Stratum) -> list[str]:
+    """The columns of an answer's rows that are no columns of its groups."""
+    key = set(s.group.columns)
+    return [n for n, c in s.row if not key.issuperset(c.reads)]
+
+
+def _gives_fractions(s: Stratum) -> bool:
+    given = given_columns(s)
+    parts = [t for n, t in s.type.fields if n in given]
+    while any(isinstance(t, RecordType) for t in parts):
+        parts = [
+            x
+            for t in parts
+            for x in ([f for _, f in t.fields] if isinstance(t, RecordType) else [t])
+        ]
+    return any(is_value(t) for t in parts)
 
 
 def _names(m: Monomial) -> set[str]:

@@ -15,30 +15,48 @@ from typing import TYPE_CHECKING
 from headwater.calculus.check import type_of
 from headwater.calculus.notation.text import show
 from headwater.calculus.terms import (
+    Answer,
+    Box,
+    Call,
+    Const,
     Each,
     Field,
     For,
     Num,
+    Pred,
     Record,
     Rel,
     Repeat,
     Sng,
     Term,
     Times,
+    Unbox,
     Var,
+    Within,
     relations,
     substitute,
     variables,
 )
-from headwater.calculus.types import INT, MapType, ProductType, RecordType, bag, has_box
+from headwater.calculus.types import (
+    BIGINT,
+    DOUBLE,
+    FLOAT,
+    INT,
+    MapType,
+    ProductType,
+    RecordType,
+    bag,
+    boxed,
+    has_box,
+)
 from headwater.errors import NotIncremental
-from headwater.plan.equal_maps import digest
+from headwater.plan.equal_maps import canonical, digest
 from headwater.plan.passes import OF_QUERY, but, cut_answers
-from headwater.plan.program import Loop, Stratum
+from headwater.plan.program import Loop, Stratum, Until
 from headwater.plan.subqueries.keyed import is_row
 from headwater.rules.monomial import Signed, monomial
 from headwater.rules.rewrite import rewrite
-from headwater.rules.rounds import lifted, started, with_round
+from headwater.rules.rounds import ROUND, lifted, started, with_round
 from headwater.rules.rows import tidy
 from headwater.rules.simplify import SIMPLIFY
 
@@ -104,12 +122,6 @@ def _planned(compiler: Compiler, name: str, term: Repeat, rows: dict[str, Record
             "a loop stands in the step of another loop, whose rows it reads",
             hint="write both as one loop of several collections",
         )
-    if term.within is not None:
-        raise NotIncremental(
-            "RECURSION_SHAPE",
-            "a loop that ends when its values are near enough is not maintained yet",
-            hint="say times=, how many rounds there are",
-        )
     names = {collection(name, i): row for i, row in enumerate(rows.values())}
     read = [Rel(n, bag(row)) for n, row in names.items()]
     x: Term = read[0] if "" in rows else Record(tuple(zip(rows, read, strict=True)))
@@ -124,6 +136,12 @@ def _planned(compiler: Compiler, name: str, term: Repeat, rows: dict[str, Record
     try:
         for (n, row), place, begun in zip(names.items(), rows, starts, strict=True):
             _collect(compiler, n, row, part(step, place), begun)
+        strata = list(looping.answers)
+        until = None
+        if term.within is not None:
+            compiler.looping = None
+            until = _until(compiler, looping, term.within)
+            strata.append(until.far)
     finally:
         compiler.looping = outer
         compiler.maps.moving = outer.names if outer is not None else frozenset()
@@ -138,12 +156,56 @@ def _planned(compiler: Compiler, name: str, term: Repeat, rows: dict[str, Record
         name,
         show(term),
         tuple(names),
-        tuple(looping.answers),
+        tuple(strata),
         moving,
         level,
         term.times,
         term.limit,
+        until,
     )
+
+
+def _until(compiler: Compiler, looping: Looping, end: Within) -> Until:
+    """How a loop is measured: by key and round the changes of a value are added up, and rows that moved too far counted by round.
+
+    At a round a key that stays has its old value with weight -1 and its new one with weight 1: their sum is how far it
+    moved. One that comes or goes has moved however far its value is.
+    """
+    ((name, x),) = looping.collections.items()
+    row = Var("x", x.type.key)  # type: ignore[union-attr]
+    by = [*end.by, ROUND]
+    value = Field(row, end.column)
+    there = Pred(Call("is_not_null", (value,)))
+    exact = type_of(value) in (DOUBLE, FLOAT)
+    amount = Unbox(Call("_exact", (value,))) if exact else Unbox(value)
+    key = Record(tuple((n, Field(row, n)) for n in by))
+    parts = Record((("n", ONE), ("a", Times((there, amount))), ("c", Times((there, ONE)))))
+    source = For(row, x, Sng(key, parts))
+    k, v = Var("k", type_of(key)), Var("v", type_of(parts))
+    moved = Answer("_sum", (), Field(v, "a")) if exact else Box(Field(v, "a"))
+    zero = Const(0, boxed(INT))
+    far = Call(
+        "or",
+        (
+            Call("<>", (Box(Field(v, "n")), zero)),
+            Call("<>", (Box(Field(v, "c")), zero)),
+            Call(">", (Call("abs", (moved,)), Const(end.epsilon, DOUBLE))),
+        ),
+    )
+    shown = Record((("by", Const(1, BIGINT)), (ROUND, Field(k, ROUND))))
+    answer = Each(k, v, source, Times((Pred(far), Sng(shown, ONE))))
+    made = compiler.answer(f"{name}.far", answer, differences=True)
+    looping.names.add(made.name)
+    r = Var("r", made.type)
+    counted = For(
+        r,
+        Rel(made.name, bag(made.type)),
+        Sng(Record((("k0", Field(r, ROUND)),)), Record((("r0", ONE),))),
+    )
+    count = compiler.maps.keep(
+        canonical(counted), [0], strategy=compiler.strategy, kind="value", note="moves of a round"
+    )
+    return Until(made.name, count)
 
 
 def _collect(compiler: Compiler, name: str, row: RecordType, step: Term, begun: Signed) -> None:

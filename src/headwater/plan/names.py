@@ -194,29 +194,29 @@ class _Checks:
     def diffuse(self, loop: p.Loop, of: p.Diffuse) -> None:
         """A loop in diffuse mode holds what it tells, by maps of the same columns, and asks for groups that are there."""
         _among(loop.collections, self.rows.keys(), loop.name, "collects")
-        if not len(loop.collections) == len(of.told) == len(of.steps) == len(of.due):
+        held = of.told, of.steps, of.due, of.begins
+        if any(len(maps) != len(loop.collections) for maps in held):
             raise ValueError(f"`{loop.name}` does not hold each of its collections")
-        for name, told, step, due in zip(loop.collections, of.told, of.steps, of.due, strict=True):
+        for name, told, step, due, begins in zip(loop.collections, *held, strict=True):
             row = self.program.relations.rows[name]
             if told.fields != tuple(n for n, _ in row.fields) or told.reads != (name,):
                 raise ValueError(f"`{told.name}` does not hold the rows of `{name}`")
-            if (told.key, told.lookup) != (step.key, step.lookup) or due.lookup != told.lookup:
-                raise ValueError(f"`{step.name}` has other columns than what is told of `{name}`")
-        held = [*of.told, *of.steps, *of.due, *([of.aliases] if of.aliases else [])]
-        _among([m.name for m in held], self.maps.keys(), loop.name, "holds")
-        _among(of.snapped, self.maps.keys(), loop.name, "gives keys to")
-        for s in of.start:
-            if s.drives not in self.rows:
-                raise ValueError(f"`{loop.name}` starts from `{s.drives}`, which is not there")
-            self.statement(None, s, self.rows[s.drives])
+            columns = told.key, told.lookup
+            for m in (step, begins):
+                if (m.key, m.lookup) != columns or due.lookup != told.lookup:
+                    raise ValueError(f"`{m.name}` has other columns than what is told of `{name}`")
+        every = [*(m for maps in held for m in maps), *([of.aliases] if of.aliases else [])]
+        _among([m.name for m in every], self.maps.keys(), loop.name, "holds")
         for settled in of.settled:
             _among([settled.stratum], set(loop.strata), loop.name, "settles")
             _among([settled.asks], self.rows.keys(), loop.name, "asks")
-            s = self.program.strata[settled.stratum]
-            if s.answers is None or settled.groups.columns != s.group.columns:
+            of_group = self.program.strata[settled.stratum]
+            if of_group.answers is None or settled.groups.columns != of_group.group.columns:
                 raise ValueError(f"`{settled.stratum}` does not keep what it was answered")
             for probing in settled.probes:
-                _among([probing.target.name], {m.name for m in s.maps}, loop.name, "probes for")
+                _among(
+                    [probing.target.name], {m.name for m in of_group.maps}, loop.name, "probes for"
+                )
                 self.statement(None, probing, self.rows[settled.asks])
 
     def ranked(self, s: p.Stratum, r: p.Ranked) -> None:

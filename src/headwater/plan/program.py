@@ -325,20 +325,26 @@ class Diffuse:
 
     `told` hold the rows of X*, those told last, and `steps` those that the step gives; both are searched by `keys`, the
     columns that are no fractions. `due` have the keys that had yet to move when the rounds of an increment were over.
-    `start` computes the first rows. `left_out` says which changes of X* do not reach what they would have to read whole.
+    `begins` have the rows that X* starts from. `left_out` says which changes of X* do not reach what they would have to read whole.
     """
 
     how: Diffusion
     told: tuple[Map, ...]
     steps: tuple[Map, ...]
     due: tuple[Map, ...]
-    start: tuple[Statement, ...] = ()
+    begins: tuple[Map, ...]
     settled: tuple[Settled, ...] = ()
     left_out: tuple[str, ...] = ()
-    snapped: tuple[str, ...] = ()
-    """The maps with fractions in their groups' keys, of which those that are near are one."""
     aliases: Map | None = None
-    """Fractions that were told, with those that they are taken for."""
+    """Fractions that were told, with those that they are taken for by who reads them; only with `near`."""
+
+
+@dataclass(frozen=True)
+class Until:
+    """What a loop ends by: the stratum of rows that have moved too far at a round, and the map that counts them by round."""
+
+    far: str
+    count: Map
 
 
 @dataclass(frozen=True)
@@ -357,6 +363,8 @@ class Loop:
     level: int
     times: int | None = None
     limit: int = 10_000
+    until: Until | None = None
+    """What says that it has ended, where it ends when its values are near enough to those of the round before."""
     diffuse: Diffuse | None = None
     """How it is kept in diffuse mode, in which its collections are relations without rounds, and no strata."""
 
@@ -505,7 +513,7 @@ class Program:
 
     def around(self, loop: Loop) -> set[str]:
         """The relations that a loop reads from outside."""
-        return {r for n in loop.maps for r in self.maps[n].reads}.difference(loop.strata)
+        return {r for n in loop.maps for r in self.maps[n].reads}.difference(loop.relations)
 
     def looked_up(self) -> set[str]:
         """The maps that statements of single changes look up."""

@@ -318,7 +318,9 @@ class Promises(Generic[P]):
     def _moving(self, loop: Loop) -> Promise[P]:
         """What is promised of all that moves in a loop."""
         a = self.algebra
-        if all(self.relation(r).closed == a.everything for r in self.program.around(loop)):
+        if loop.diffuse is None and all(
+            self.relation(r).closed == a.everything for r in self.program.around(loop)
+        ):
             return Promise(a.everything, a.everything, a.everything)
         return Promise(a.none, a.none, a.none)
 

@@ -27,11 +27,28 @@ def loop_lines(program: Program, loop: Loop) -> list[str]:
     """What a loop is."""
     term = term_of_loop(program, loop)
     return [
-        f"LOOP {loop.name}   exact: every round is kept, as what it changes",
+        f"LOOP {loop.name}   {_mode(loop)}",
         *_parts("start", term.var.name, term.start),
         *_parts("step", term.var.name, term.step),
         f"  ends   {_end(loop)}",
+        *_left_out(loop),
     ]
+
+
+def _mode(loop: Loop) -> str:
+    if loop.diffuse is None:
+        return "exact: every round is kept, as what it changes"
+    how = loop.diffuse.how
+    one = f"; fractions of rows within {how.near:g} are one to groups" if how.near else ""
+    return (
+        f"diffuse: a row is told when it is further than {how.cut:g} from what was told last{one}"
+    )
+
+
+def _left_out(loop: Loop) -> list[str]:
+    """The terms of the product rule that a loop in diffuse mode leaves out."""
+    said = loop.diffuse.left_out if loop.diffuse else ()
+    return [f"  {'' if i else 'left out':<8} {line}" for i, line in enumerate(said)]
 
 
 def _parts(title: str, var: str, term: Term) -> Iterator[str]:
@@ -44,6 +61,8 @@ def _parts(title: str, var: str, term: Term) -> Iterator[str]:
 
 
 def _end(loop: Loop) -> str:
+    if loop.diffuse is not None:
+        return f"when no row has to be told, or after {loop.diffuse.how.rounds:,} rounds of an increment"
     if loop.times is not None:
         rounds = "1 round" if loop.times == 1 else f"{loop.times:,} rounds"
         return f"after {rounds}, or when a round changes nothing"
@@ -54,7 +73,9 @@ def round_by_round(loop: Loop | None, relation: str) -> str:
     """How often a statement of a map of a loop runs."""
     if loop is None:
         return ""
-    inside = relation in loop.strata
+    inside = relation in loop.relations
+    if loop.diffuse is not None:
+        return ", in every round in which it moves" if inside else ""
     return ", round by round" if inside else ", once, against all rounds"
 
 

@@ -15,6 +15,7 @@ import logging
 import os
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -311,6 +312,8 @@ def telling(what: str) -> Iterator[None]:
         with _unlogged():
             yield
     except (PySparkException, Py4JError, ConnectionError, AttributeError) as e:
+        if not _is_of_spark(e):
+            raise
         if not _alive():  # a session that was stopped answers with any of these
             raise EngineError(
                 f"Spark failed while {what}: the session was stopped, or its Java process ended",
@@ -324,6 +327,15 @@ def telling(what: str) -> Iterator[None]:
         ) from e
 
 
+def _is_of_spark(e: BaseException) -> bool:
+    """Whether an error comes out of PySpark: Python's own errors may be those of anybody."""
+    modules = (
+        frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(e.__traceback__)
+    )
+    found = any(m.partition(".")[0] in ("pyspark", "py4j") for m in modules)
+    return found or isinstance(e, (PySparkException, Py4JError))
+
+
 def _alive() -> bool:
     """Whether there is a Spark context that works."""
     try:
@@ -335,9 +347,9 @@ def _alive() -> bool:
 
 def cause_of(text: str) -> str:
     """What went wrong, from the text of an error of Spark: the user's own message where there is one."""
-    _, python, traceback = text.rpartition("Traceback (most recent call last):\n")
+    _, python, trace = text.rpartition("Traceback (most recent call last):\n")
     if python:
-        message = dropwhile(lambda x: x.startswith(" "), traceback.splitlines())
+        message = dropwhile(lambda x: x.startswith(" "), trace.splitlines())
         return "\n".join(takewhile(lambda x: x and not x.startswith("\tat "), message))
     if "Python worker exited unexpectedly" in text:
         return (

@@ -1,0 +1,501 @@
+"""Loops in diffuse mode: X* is within `cut` of what the step gives at every key, and near its fixpoint."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import headwater as hw
+from headwater.api.nearness import Error, compared
+from headwater.calculus.types import BIGINT, DOUBLE, RecordType
+from headwater.engine import diffuse
+from headwater.errors import NotIncremental, QueryError
+
+DAMPING = 0.85
+
+
+@hw.query
+def ranks(nodes, links):
+    out = [{"node": n.node, "n": len([k for k in links if k.src == n.node])} for n in nodes]
+    return hw.repeat(
+        [{"node": n.node, "rank": 1.0} for n in nodes],
+        lambda rank: [
+            {
+                "node": n.node,
+                "rank": 0.15
+                + 0.85
+                * sum(
+                    r.rank / o["n"]
+                    for k in links
+                    if k.dst == n.node
+                    for o in out
+                    if o["node"] == k.src
+                    for r in rank
+                    if r.node == k.src
+                ),
+            }
+            for n in nodes
+        ],
+        times=10,
+    )
+
+
+@hw.query
+def means(points, centres):
+    def step(cs):
+        near = [
+            {
+                "k": min(cs, key=lambda c: (c.x - p.x) ** 2 + (c.y - p.y) ** 2).k,
+                "x": p.x,
+                "y": p.y,
+            }
+            for p in points
+        ]
+        return [
+            {
+                "k": g,
+                "x": sum(p["x"] for p in near if p["k"] == g)
+                / len([1 for p in near if p["k"] == g]),
+                "y": sum(p["y"] for p in near if p["k"] == g)
+                / len([1 for p in near if p["k"] == g]),
+            }
+            for g in {q["k"] for q in near}
+        ]
+
+    return hw.repeat([{"k": c.k, "x": c.x, "y": c.y} for c in centres], step, times=10)
+
+
+@hw.query
+def unnamed(points, centres):
+    """The same for centres without a key, as a point on the plane is all that they are."""
+
+    def step(cs):
+        near = [
+            {"c": min(cs, key=lambda c: (c.x - p.x) ** 2 + (c.y - p.y) ** 2), "x": p.x, "y": p.y}
+            for p in points
+        ]
+        keyed = [{"a": n["c"].x, "b": n["c"].y, "x": n["x"], "y": n["y"]} for n in near]
+        return [
+            {
+                "x": sum(p["x"] for p in keyed if p["a"] == a and p["b"] == b)
+                / len([1 for p in keyed if p["a"] == a and p["b"] == b]),
+                "y": sum(p["y"] for p in keyed if p["a"] == a and p["b"] == b)
+                / len([1 for p in keyed if p["a"] == a and p["b"] == b]),
+            }
+            for (a, b) in {(q["a"], q["b"]) for q in keyed}
+        ]
+
+    return hw.repeat([{"x": c.x, "y": c.y} for c in centres], step, times=10)
+
+
+# --- graphs -----------------------------------------------------------------------------------------------------------
+
+
+class Graph:
+    """Nodes and links that change, in a database and beside it."""
+
+    def __init__(self, path: Path, nodes: int, links: int, seed: int, **mode: Any):
+        self.random, self.path = random.Random(seed), path
+        self.db = hw.open(path)
+        self.db.source("nodes", "node BIGINT")
+        self.db.source("links", "src BIGINT, dst BIGINT")
+        self.nodes = list(range(nodes))
+        self.links = [self.link() for _ in range(links)]
+        self.db.apply({"nodes": [(n,) for n in self.nodes], "links": self.links})
+        self.db.view("ranks", ranks, mode="diffuse", **mode)
+
+    def link(self) -> tuple[int, int]:
+        return self.random.choice(self.nodes), self.random.choice(self.nodes)
+
+    def change(self, more: int = 4, fewer: int = 3) -> hw.Commit:
+        """One node more, some links more and some fewer; now and then a node goes with its links."""
+        gone = self.random.sample(self.links, min(fewer, len(self.links)))
+        new = [max(self.nodes) + 1]
+        drops = []
+        if self.random.random() < 0.4:
+            drops = [self.random.choice(self.nodes)]
+            gone += [k for k in self.links if drops[0] in k and k not in gone]
+        for k in gone:
+            self.links.remove(k) if k in self.links else None
+        gone = list((Counter(gone)).elements())
+        self.nodes = [n for n in (*self.nodes, *new) if n not in drops]
+        self.links = [k for k in self.links if not set(k) & set(drops)]
+        came = [self.link() for _ in range(more)]
+        self.links += came
+        held = Counter(tuple(r.values())[:2] for r in _repeated(self.db.table("links")))
+        change = Counter(self.links)
+        change.subtract(held)
+        return self.db.apply(
+            {
+                "nodes": hw.Delta([(n,) for n in new], [(n,) for n in drops]),
+                "links": hw.Delta(
+                    [k for k, n in change.items() for _ in range(n)],
+                    [k for k, n in change.items() for _ in range(-n)],
+                ),
+            }
+        )
+
+    def step(self, rank: dict[int, float]) -> dict[int, float]:
+        out = Counter(s for s, _ in self.links)
+        total = dict.fromkeys(self.nodes, 0.0)
+        for s, d in self.links:
+            total[d] += rank[s] / out[s]
+        return {n: 1 - DAMPING + DAMPING * t for n, t in total.items()}
+
+    def after(self, rounds: int) -> dict[int, float]:
+        rank = dict.fromkeys(self.nodes, 1.0)
+        for _ in range(rounds):
+            rank = self.step(rank)
+        return rank
+
+    def told(self) -> dict[int, float]:
+        rows = self.db.table("ranks").to_pylist()
+        assert all(r["_w"] == 1 for r in rows)
+        return {r["node"]: r["rank"] for r in rows}
+
+
+def _repeated(table: Any) -> list[dict[str, Any]]:
+    return [r for r in table.to_pylist() for _ in range(r["_w"])]
+
+
+def away(a: dict[Any, Any], b: dict[Any, Any]) -> float:
+    """The largest difference at a key; both have the same keys."""
+    assert a.keys() == b.keys()
+    flat = [(x, y) for k in a for x, y in zip(np.ravel(a[k]), np.ravel(b[k]), strict=True)]
+    return max((abs(x - y) for x, y in flat), default=0.0)
+
+
+def held(db: Any) -> tuple[dict[Any, list[Any]], dict[Any, list[Any]]]:
+    """The rows told last, and those that the step gives by the maps that are kept, by key."""
+    snapshot, at = db._at(None)
+    working = db._reading(snapshot, at)
+    (loop,) = at.program.loops.values()
+    found = []
+    for (m,) in (loop.diffuse.told, loop.diffuse.steps):
+        rows: dict[Any, list[Any]] = {}
+        for t in working.now(m.name).scan():
+            for r in t.to_pylist():
+                key = tuple(r[k] for k in m.lookup)
+                values = [r[k] for k in m.columns if k not in m.lookup]
+                rows.setdefault(key, []).extend([values] * r["r0"])
+        found.append({k: sorted(v) for k, v in rows.items()})
+    return found[0], found[1]
+
+
+@pytest.mark.parametrize("cut", [1e-2, 0.3, pytest.param(1e-4, marks=pytest.mark.slow)])
+def test_what_is_told_is_within_the_cut_of_what_the_step_gives(tmp_path: Path, cut: float) -> None:
+    g = Graph(tmp_path / "db", 14, 30, seed=int(cut * 1000), cut=cut, rounds=60)
+    for _ in range(9):
+        g.change()
+        told = g.told()
+        assert away(told, g.step(told)) <= cut + 1e-12
+        assert away(*held(g.db)) <= cut
+
+
+def test_page_rank_is_as_near_to_its_fixpoint_as_is_asked_for(tmp_path: Path) -> None:
+    g = Graph(tmp_path / "db", 8, 20, seed=1, cut=1e-12, rounds=500)
+    assert away(g.told(), g.after(400)) < 1e-9
+    g.change()
+    assert away(g.told(), g.after(400)) < 1e-9
+
+
+def test_the_error_is_at_most_twice_that_of_ten_rounds_from_nothing(tmp_path: Path) -> None:
+    g = Graph(tmp_path / "db", 60, 240, seed=2, cut=1e-3)
+    g.change(20, 10)
+    exactly = g.after(300)
+    found = g.db.error("ranks")
+    assert found.largest <= 2 * away(g.after(10), exactly)
+    assert abs(found.largest - away(g.told(), exactly)) < 1e-4
+    assert found.missing == found.extra == 0 and found.relative > 0
+
+
+def test_moves_that_are_withheld_are_said(tmp_path: Path) -> None:
+    g = Graph(tmp_path / "db", 30, 90, seed=3, cut=1e-2)
+    commits = [g.change() for _ in range(4)]
+    assert any(c.withheld.get("ranks", 0) > 0 for c in commits)
+    assert all(set(c.withheld) <= {"ranks"} for c in commits)
+
+
+def test_what_small_changes_add_up_to_is_told_in_the_end(tmp_path: Path) -> None:
+    """What is withheld is compared with what was told, so that many small moves are one."""
+    db = hw.open(tmp_path / "db")
+    db.source("nodes", "node BIGINT, w DOUBLE")
+    db.view(
+        "halves",
+        """WITH MUTUALLY RECURSIVE h (node BIGINT, v DOUBLE) AS (SELECT n.node, n.w + 0.5D * coalesce(s.v, 0D) AS v
+        FROM nodes n LEFT JOIN (SELECT node, sum(v) AS v FROM h GROUP BY node) s ON s.node = n.node) SELECT * FROM h""",
+        mode="diffuse",
+        cut=0.1,
+    )
+    w = 1.0
+    db.apply({"nodes": [(1, w)]})
+    for _ in range(12):
+        db.apply({"nodes": hw.Delta([(1, w + 0.03)], [(1, w)])})
+        w += 0.03
+        (row,) = db.table("halves").to_pylist()
+        assert abs(row["v"] - (w + 0.5 * row["v"])) <= 0.1 + 1e-12
+
+
+def test_rows_that_had_yet_to_move_go_on_in_the_next_increment(tmp_path: Path) -> None:
+    g = Graph(tmp_path / "db", 20, 60, seed=4, cut=1e-6, rounds=2)
+    first = away(g.told(), g.after(200))
+    assert first > 1e-3  # two rounds are not enough
+    g.db = hw.open(g.path)
+    g.db.source("other", "a BIGINT")
+    for i in range(60):
+        g.db.apply({"other": [(i,)]})
+    assert away(g.told(), g.step(g.told())) <= 1e-6
+    assert away(g.told(), g.after(200)) < 1e-4
+
+
+# --- means ------------------------------------------------------------------------------------------------------------
+
+START = [(1, 2.5, 2.6), (2, 3.5, 7.9), (3, 7.5, 3.1), (4, 4.9, 6.0)]
+
+
+def in_squares(r: random.Random, n: int) -> list[tuple[float, float]]:
+    return [
+        (r.choice([2, 6]) + 2 * r.random(), r.choice([2, 6]) + 2 * r.random()) for _ in range(n)
+    ]
+
+
+def centres_of(points: list[tuple[float, float]]) -> dict[int, tuple[float, ...]]:
+    p, c = np.array(points), np.array([s[1:] for s in START])
+    for _ in range(50):
+        nearest = ((p[:, None, :] - c[None]) ** 2).sum(2).argmin(1)
+        c = np.array([p[nearest == i].mean(0) for i in range(4)])
+    return {i + 1: tuple(c[i]) for i in range(4)}
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_centres_are_those_of_all_points(tmp_path: Path, before: bool) -> None:
+    """Old points keep their centre, new ones find theirs; the view is defined after the points, or before."""
+    r = random.Random(5)
+    points = in_squares(r, 120)
+    db = hw.open(tmp_path / "db")
+    db.source("points", "x DOUBLE, y DOUBLE")
+    db.source("centres", "k BIGINT, x DOUBLE, y DOUBLE")
+    if before:
+        db.apply({"points": points, "centres": START})
+    db.view("means", means, mode="diffuse", cut=1e-3)
+    if not before:
+        db.apply({"centres": START})
+        db.apply({"points": points})
+    for i in range(9):
+        more, gone = in_squares(r, 8), r.sample(points, 6)
+        points = [p for p in points if p not in gone] + more
+        if i == 4:
+            db = hw.open(tmp_path / "db")
+        db.apply({"points": hw.Delta(more, gone)})
+        found = {x["k"]: (x["x"], x["y"]) for x in db.table("means").to_pylist()}
+        assert away(found, centres_of(points)) < 0.05
+        assert away(*held(db)) <= 1e-3
+    assert db.error("means").largest < 0.05
+    told = str(db["means"].explain())
+    assert "left out" in told and "points" in told and "diffuse: a row is told when" in told
+
+
+def test_all_points_go_and_come_again(tmp_path: Path) -> None:
+    r = random.Random(6)
+    db = hw.open(tmp_path / "db")
+    db.source("points", "x DOUBLE, y DOUBLE")
+    db.source("centres", "k BIGINT, x DOUBLE, y DOUBLE")
+    points = in_squares(r, 40)
+    db.apply({"points": points, "centres": START})
+    db.view("means", means, mode="diffuse", cut=1e-3)
+    db.apply({"points": hw.Delta([], points)})
+    assert db.table("means").num_rows == 0
+    points = in_squares(r, 50)
+    db.apply({"points": points})
+    found = {x["k"]: (x["x"], x["y"]) for x in db.table("means").to_pylist()}
+    assert away(found, centres_of(points)) < 0.05
+
+
+def test_centres_without_a_key_are_one_while_they_are_near(tmp_path: Path) -> None:
+    r = random.Random(7)
+    points = in_squares(r, 120)
+    db = hw.open(tmp_path / "db")
+    db.source("points", "x DOUBLE, y DOUBLE")
+    db.source("centres", "x DOUBLE, y DOUBLE")
+    db.apply({"points": points, "centres": [s[1:] for s in START]})
+    db.view("apart", unnamed, mode="diffuse", cut=1e-3)
+    db.view("near", unnamed, mode="diffuse", cut=1e-3, near=0.5)
+    for i in range(3):
+        more, gone = in_squares(r, 8), r.sample(points, 6)
+        points = [p for p in points if p not in gone] + more
+        if i == 1:
+            db = hw.open(tmp_path / "db")
+        db.apply({"points": hw.Delta(more, gone)})
+        found = sorted((x["x"], x["y"]) for x in db.table("near").to_pylist())
+        assert away({0: found}, {0: sorted(centres_of(points).values())}) < 0.05
+    assert db.table("apart").num_rows > 4  # old points are in groups by centres as they were
+
+
+def test_too_many_keys_to_be_near(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    db = hw.open(tmp_path / "db")
+    db.source("points", "x DOUBLE, y DOUBLE")
+    db.source("centres", "x DOUBLE, y DOUBLE")
+    db.view("near", unnamed, mode="diffuse", cut=1e-3, near=0.5)
+    monkeypatch.setattr(diffuse, "MOST_NEAR", 3)
+    with pytest.raises(hw.HeadwaterError, match="more than 3 rows"):
+        db.apply({"centres": [s[1:] for s in START]})
+    assert db.table("centres").num_rows == 0
+
+
+# --- beside everything else -------------------------------------------------------------------------------------------
+
+
+def test_views_over_it_follow_what_was_told(tmp_path: Path) -> None:
+    g = Graph(tmp_path / "db", 12, 30, seed=8, cut=1e-2)
+    g.db.view("total", "SELECT count(*) AS n, sum(rank) AS s FROM ranks")
+    g.db.view("high", "SELECT node, rank FROM ranks WHERE rank > 1")
+    since = g.db.version
+    before = g.told()
+    for _ in range(3):
+        g.change()
+        told = g.told()
+        (total,) = g.db.table("total").to_pylist()
+        assert total["n"] == len(told) and total["s"] == pytest.approx(sum(told.values()))
+        high = {r["node"]: r["rank"] for r in g.db.table("high").to_pylist()}
+        assert high == {n: r for n, r in told.items() if r > 1}
+    moved = Counter({(n, r): 1 for n, r in before.items()})
+    for r in g.db.changes_table("ranks", since).to_pylist():
+        moved[r["node"], r["rank"]] += r["_w"]
+    assert {k for k, n in moved.items() if n} == set(g.told().items())
+    at = {r["node"]: r["rank"] for r in g.db.table("ranks", since).to_pylist()}
+    assert at == before
+    assert "error()" in g.db.verify("total")["total"]
+    g.db.drop("high")
+    g.db.drop("total")
+    g.db.drop("ranks")
+    assert not g.db.program.loops and hw.open(g.path).views == []
+
+
+def test_mode_is_a_part_of_the_definition(tmp_path: Path) -> None:
+    g = Graph(tmp_path / "db", 12, 30, seed=9, cut=1e-2)
+    version = g.db.version
+    g.db.view("ranks", ranks, mode="diffuse", cut=1e-2)
+    assert g.db.version == version  # word for word what is there
+    with pytest.raises(hw.HeadwaterError, match="already"):
+        g.db.view("ranks", ranks, mode="diffuse", cut=1e-3)
+    g.db.view("ranks", ranks, mode="diffuse", cut=1e-9, rounds=200, replace=True)
+    assert away(g.told(), g.after(200)) < 1e-6
+    g.db.rebuild()
+    g.change()
+    assert away(g.told(), g.after(200)) < 1e-6
+    g.db.view("ranks", ranks, replace=True)
+    assert away(g.told(), g.after(10)) < 1e-9
+    with pytest.raises(QueryError, match="kept exactly"):
+        g.db.error("ranks")
+
+
+def test_what_fails_in_a_round_leaves_the_version_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    g = Graph(tmp_path / "db", 12, 30, seed=10, cut=1e-3)
+    version, before, far, calls = g.db.version, g.told(), diffuse._far, 0
+
+    def fails(*given: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 3:
+            raise RuntimeError("killed")
+        return far(*given)
+
+    monkeypatch.setattr(diffuse, "_far", fails)
+    with pytest.raises(RuntimeError):
+        g.db.apply({"links": [(0, 1), (1, 2), (2, 0)]})
+    monkeypatch.undo()
+    g.db = hw.open(g.path)
+    assert g.db.version == version and g.told() == before
+    g.change()
+    assert away(g.told(), g.step(g.told())) <= 1e-3
+
+
+@pytest.mark.spark
+def test_the_same_on_spark(tmp_path: Path) -> None:
+    g = Graph(tmp_path / "db", 10, 24, seed=11, cut=1e-2, rounds=20)
+    g.db.policy.execution = "spark"
+    g.change()
+    assert away(g.told(), g.step(g.told())) <= 1e-2
+
+
+# --- what is refused --------------------------------------------------------------------------------------------------
+
+REACHED = """WITH RECURSIVE r AS (SELECT src, dst FROM links UNION
+    SELECT r.src, e.dst FROM r JOIN links e ON r.dst = e.src) SELECT * FROM r"""
+PATHS = """WITH MUTUALLY RECURSIVE d (node BIGINT, d DOUBLE) AS (SELECT node, min(d) AS d FROM (SELECT 1L AS node, 0D AS d UNION ALL
+    SELECT e.dst, x.d + 1D FROM d x JOIN links e ON e.src = x.node) GROUP BY node) SELECT * FROM d"""
+LABELS = """WITH MUTUALLY RECURSIVE l (node BIGINT, l BIGINT) AS (SELECT node, min(l) AS l FROM (SELECT node, node AS l FROM nodes
+    UNION ALL SELECT e.dst, x.l FROM l x JOIN links e ON e.src = x.node) GROUP BY node) SELECT * FROM l"""
+DIFFERENT = """WITH MUTUALLY RECURSIVE d (node BIGINT, d DOUBLE) AS (SELECT DISTINCT node, d FROM (SELECT 1L AS node, 0D AS d UNION ALL
+    SELECT e.dst, 0D FROM d x JOIN links e ON e.src = x.node)) SELECT * FROM d"""
+EXISTS = """WITH MUTUALLY RECURSIVE d (node BIGINT, d DOUBLE) AS (SELECT node, 1D AS d FROM nodes n WHERE node = 1 OR EXISTS
+    (SELECT 1 FROM d x JOIN links e ON e.src = x.node WHERE e.dst = n.node)) SELECT * FROM d"""
+ITSELF = """WITH MUTUALLY RECURSIVE d (node BIGINT, d DOUBLE) AS (SELECT node, d FROM (SELECT node, d / 2 AS d FROM d))
+    SELECT * FROM d"""
+
+
+@pytest.mark.parametrize("query", [REACHED, PATHS, LABELS, DIFFERENT, EXISTS, ITSELF])
+def test_what_would_keep_itself_alive_is_refused(tmp_path: Path, query: str) -> None:
+    db = hw.open(tmp_path / "db")
+    db.source("nodes", "node BIGINT")
+    db.source("links", "src BIGINT, dst BIGINT")
+    with pytest.raises(NotIncremental, match="DIFFUSE_SHAPE"):
+        db.view("v", query, mode="diffuse", cut=1e-3)
+    assert not db.views
+
+
+@pytest.mark.parametrize(
+    ("mode", "said"),
+    [
+        ({"cut": 1e-3}, "`cut` is given"),
+        ({"near": 1e-3}, "`near` is given"),
+        ({"rounds": 3}, "`rounds` is given"),
+        ({"mode": "close"}, "`mode` is 'close'"),
+        ({"mode": "diffuse"}, "how near"),
+        ({"mode": "diffuse", "cut": -1e-3}, "`cut`"),
+        ({"mode": "diffuse", "cut": "much"}, "`cut`"),
+        ({"mode": "diffuse", "cut": True}, "`cut`"),
+        ({"mode": "diffuse", "cut": float("nan")}, "`cut`"),
+        ({"mode": "diffuse", "cut": float("inf")}, "`cut`"),
+        ({"mode": "diffuse", "cut": 1, "near": 0}, "`near`"),
+        ({"mode": "diffuse", "cut": 1, "rounds": 0}, "`rounds`"),
+        ({"mode": "diffuse", "cut": 1, "rounds": 1.5}, "`rounds`"),
+        ({"mode": "diffuse", "cut": 1, "near": 1}, "near="),
+        ({"mode": "diffuse", "cut": 1, "strategy": "recompute"}, "recomputed"),
+    ],
+)
+def test_modes_that_mean_nothing_are_refused(
+    tmp_path: Path, mode: dict[str, Any], said: str
+) -> None:
+    db = hw.open(tmp_path / "db")
+    db.source("nodes", "node BIGINT")
+    db.source("links", "src BIGINT, dst BIGINT")
+    with pytest.raises((QueryError, NotIncremental), match=said):
+        db.view("v", ranks, **mode)
+    assert not db.views
+
+
+def test_a_view_without_a_loop_is_not_near(tmp_path: Path) -> None:
+    db = hw.open(tmp_path / "db")
+    db.source("nodes", "node BIGINT")
+    with pytest.raises(QueryError, match="no loop"):
+        db.view("v", "SELECT node FROM nodes", mode="diffuse", cut=1)
+
+
+def test_errors_are_those_of_rows_of_one_key() -> None:
+    row = RecordType((("k", BIGINT), ("v", DOUBLE)))
+
+    def table(*rows: tuple[int, float]) -> Any:
+        import pyarrow as pa
+
+        return pa.table({"k": [k for k, _ in rows], "v": [v for _, v in rows]})
+
+    found = compared(table((1, 2.0), (2, 5.0), (4, 1.0)), table((1, 2.5), (2, 5.0), (3, 1.0)), row)
+    assert found == Error(0.5, 0.2, 1, 1)
