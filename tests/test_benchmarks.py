@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from benchmarks import edits, streams_compared, streams_fold_peers, streams_order
+from benchmarks import edits, loops, streams_compared, streams_fold_peers, streams_order
+from benchmarks.loops_cases import CASES
 from benchmarks.report import Report
 
 WITH_SPARK = ("nexmark", "rates", "folds")
