@@ -17,7 +17,8 @@ import pyarrow.compute as pc
 
 from headwater.engine.change import Change, schema_of
 from headwater.engine.here import by_round
-from headwater.engine.here.answers import keep_answers, merge, nothing, passed_on, signed
+from headwater.engine.here.answers import keep_answers, merge, nothing, signed
+from headwater.engine.here.different_values import passed_on
 from headwater.engine.here.equal_rows import consolidated
 from headwater.engine.increment import Increment, answered_rows
 from headwater.engine.spark.session import Session
@@ -66,7 +67,7 @@ class Backfill:
         inside = self.increment.inside
         self.waiting = [s for s in strata if s.name not in before.strata and s.name not in inside]
         # Bags of different values pass on to their group, which must know its rows by then: one round for both.
-        bags = {d.map.name: s.group.name for s in strata for d in s.distinct}
+        bags = {d.map.name: s.group.name for s in strata for d in s.passed_on}
         together: dict[str, list[Map]] = {}
         for m in created:
             together.setdefault(bags.get(m.name, m.name), []).append(m)
@@ -138,7 +139,7 @@ class Backfill:
         """What bags of different values that were there before say to a group that is new."""
         done: set[str] = set()
         for s in self.program.strata.values():
-            for d in s.distinct:
+            for d in s.passed_on:
                 if s.group == group and d.map.name not in new and d.column not in done:
                     done.add(d.column)
                     for table in self.working.before(d.map.name).scan():

@@ -360,12 +360,6 @@ class Answering:
         power = power_of(rest, d)
         if power is None:
             raise NotIncremental("AGGREGATE", f"`{term}` is not maintained")
-        if self.sums:
-            raise NotIncremental(
-                "RECURSION_SHAPE",
-                "an aggregate of different values (DISTINCT) reads what moves in a loop",
-                hint="write SELECT DISTINCT in a subquery of FROM, and aggregate its rows",
-            )
         bag = self._bag(of, ordered=False)
         t = type_of(term)
         what = f"{t}{power}" if t == DYADIC else str(not rest)
@@ -383,7 +377,8 @@ class Answering:
             order = [(start + i, False, False) for i in range(len(types))]
             return self._kept(parts, types, order=order, note="the values of a group, in order")
         note = "the different values of a group"
-        return self._kept(parts, types, lookup=start + len(types), note=note)
+        by_value = None if self.sums else start + len(types)
+        return self._kept(parts, types, lookup=by_value, note=note)
 
     def _counts(self, of: Term) -> list[Term]:
         """How many elements each monomial adds to a bag: the factors of its value without the element."""
@@ -536,6 +531,6 @@ def _by_ends(made: Stratum) -> bool:
     ends = all(b.function in ("min", "max") and len(b.items) == 1 for b in made.from_bags)
     told = [s for _, s in made.row] + ([made.weight] if made.weight else [])
     asked = [s for s in made.where if not (s.reads == ("r0",) and s.sql == "(`r0` > 0L)")]
-    if made.ranked is not None or not ends:
+    if made.ranked is not None or not ends or (made.always and len(asked) < len(made.where)):
         return False
     return all(columns.issuperset(s.reads) for s in (*told, *asked))

@@ -20,7 +20,8 @@ class ColumnNames:
     """The names of a program's columns, found once."""
 
     def __init__(self, program: Program):
-        self.program, self.inside = program, program.inside()
+        self.program = program
+        self.inside = {n: x for n, x in program.inside().items() if x.diffuse is None}
         self._maps: dict[str, dict[str, str]] = {}
 
     def of(self, m: Map) -> dict[str, str]:
@@ -55,7 +56,10 @@ class ColumnNames:
             cells = [(n, c.tree) for n, c in answered[0].row if c.tree and c.tree[0] == "column"]
             found = {tree[2]: n for n, tree in cells}
             return {**{c: found.get(c, c) for c in m.columns}, m.columns[-1]: "round"}
-        s = next(x for n in loop.strata for x in self.program.statements(m, {n}))
+        statements = [x for n in loop.strata for x in self.program.statements(m, {n})]
+        if not statements:  # what was answered last
+            return self._filled(m)
+        s = statements[0]
         scope = self.scope(s)
         return {c: scope.get(k, k) for c, k in zip(m.columns, s.key, strict=True)}
 

@@ -267,6 +267,11 @@ class Stratum:
     """Whether its maps hold changes by round, the last column of the group's key: an answer is that of their sum up to a round."""
 
     @property
+    def passed_on(self) -> tuple[Distinct, ...]:
+        """The sums that bags pass on when a value comes or goes; in a loop, where that is so at some rounds, they are read."""
+        return () if self.rounds else self.distinct
+
+    @property
     def only_spark(self) -> bool:
         """Whether Spark alone can tell the rows, as some expression in them has no tree."""
         scalars = [*self.where, *(s for _, s in self.row), *([self.weight] if self.weight else [])]
@@ -509,7 +514,9 @@ class Program:
 
     def inside(self) -> dict[str, Loop]:
         """The loops that strata are answered in and maps move in, by the names of both."""
-        return {n: loop for loop in self.loops.values() for n in (*loop.strata, *loop.maps)}
+        out = {n: loop for loop in self.loops.values() for n in (*loop.strata, *loop.maps)}
+        strata = [(self.strata[n], loop) for n, loop in out.items() if n in self.strata]
+        return {**out, **{m.name: loop for s, loop in strata for m in s.maps}}
 
     def around(self, loop: Loop) -> set[str]:
         """The relations that a loop reads from outside."""

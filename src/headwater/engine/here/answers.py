@@ -19,10 +19,11 @@ from headwater.calculus.dyadic import shown as shown_of
 from headwater.calculus.types import DYADIC, DyadicType, RealType
 from headwater.calculus.windows import Total
 from headwater.engine.here import by_end, by_round
+from headwater.engine.here.different_values import passed_on
 from headwater.engine.here.equal_rows import consolidated
 from headwater.engine.here.from_bags import Span, around, changed_part, from_bag, ranked
 from headwater.engine.here.statements import Scalars, changes_of, hashed
-from headwater.engine.rings import encode, exactly, ring_columns, shown, spec_of
+from headwater.engine.rings import ring_columns, shown, spec_of
 from headwater.engine.working import Working
 from headwater.interop.arrow_types import arrow_type
 from headwater.plan.program import (
@@ -30,12 +31,11 @@ from headwater.plan.program import (
     ENDS,
     WEIGHT,
     Bind,
-    Distinct,
     Filter,
     Map,
     Stratum,
 )
-from headwater.state.arrangement import INDEX, Arrangement, Touched, total, zeros
+from headwater.state.arrangement import INDEX, Arrangement, Touched, total
 from headwater.state.keys import Ints
 from headwater.state.run import MapSpec, column, hashes, prepared
 
@@ -59,7 +59,7 @@ def merge(
             touched.setdefault(stratum.name, []).extend(tables)
     # Strata may share a bag and even a group: each is merged once, and passes on once.
     passes = {
-        (d.map.name, s.group.name, d.column): (d, s.group) for s in strata for d in s.distinct
+        (d.map.name, s.group.name, d.column): (d, s.group) for s in strata for d in s.passed_on
     }
     for name in {bag for bag, _, _ in passes}:
         tables = pending.pop(name, [])
@@ -86,33 +86,6 @@ def _merge_map(working: Working, m: Map, tables: list[pa.Table], blind: bool) ->
     entries, touched = working.now(m.name).merge(changes, blind=blind)
     working.add(m.name, entries)
     return touched
-
-
-def passed_on(d: Distinct, group: Map, moved: Touched) -> pa.Table:
-    """The change of a group's sum over different values, from values that came or went."""
-    old, new = (np.asarray(column(t, "r0")) > 0 for t in (moved.old, moved.new))
-    way = pa.array(new.astype(np.int64) - old.astype(np.int64))
-    item = d.map.key[len(group.key)][0]
-    arrays = {n: column(moved.keys, n) for n in group.columns}
-    for name, t in group.ring:
-        none = {n: zeros(a, len(way)) for n, a in ring_columns(name, t)}
-        if name == d.column and d.counts:
-            none[name] = way
-        elif name == d.column:
-            values = column(moved.keys, item)
-            if isinstance(t, DyadicType):
-                none = exactly(name, [values] * d.power, way)
-            elif isinstance(t, RealType):
-                none = {
-                    n: pc.multiply(c, way.cast(c.type)) for n, c in encode(name, values).items()
-                }
-            else:
-                a = dict(ring_columns(name, t))[name]
-                negative = pc.if_else(pc.less(way, 0), pc.negate(values.cast(a)), values.cast(a))
-                none[name] = pc.if_else(pc.equal(way, 0), pa.scalar(0, a), negative)
-        arrays |= none
-    table = pa.table(arrays)
-    return table.filter(pc.not_equal(way, 0))
 
 
 def different(group: Map, keys: list[pa.Table]) -> pa.Table:

@@ -9,7 +9,7 @@ arranged in memory as four groups, and answered as all groups are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -17,13 +17,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headwater.engine.here.different_values import passed_on
 from headwater.engine.here.statements import hashed
 from headwater.engine.rings import spec_of
 from headwater.engine.working import Overlay, Working
-from headwater.plan.program import Map, Stratum
-from headwater.state.arrangement import INDEX, Arrangement, total
+from headwater.plan.program import Distinct, Map, Stratum
+from headwater.state.arrangement import INDEX, Arrangement, Touched, total, zeros
 from headwater.state.keys import Bools, Ints
-from headwater.state.run import column, prepared
+from headwater.state.run import LEAST, MOST, column, prepared
 
 SIDES = 4
 """The values of a group at a round: before the increment up to the round, and up to the one before it; and now."""
@@ -91,8 +92,8 @@ def summed(working: Working, stratum: Stratum, keys: pa.Table, before: bool = Tr
     made: dict[str, Arrangement] = {}
     moved = np.zeros(len(rounds), np.bool_)
     ahead: list[pa.Table] = []
-    for m in dict.fromkeys((stratum.group, *stratum.bags)):
-        every: list[pa.Table] = []
+    for m in dict.fromkeys((*stratum.bags, stratum.group)):
+        every = [_different(d, stratum.group, made) for d in stratum.distinct if m == stratum.group]
         # What there was counts for both sides, what is new only for that of now: each is looked up once.
         for read, mine in ((working.before, sides), (working.new, (2,))):
             found, probe, entry = entries(read(m.name), groups, at)
@@ -170,6 +171,14 @@ def arranged(m: Map, names: list[str], tables: list[pa.Table], runs: Overlay) ->
     entries = entries.filter(pc.not_equal(entries.column(spec.count), 0))
     refs = [runs.keep(entries, (0, 0))] if entries.num_rows else []
     return Arrangement(spec, refs, runs)
+
+
+def _different(d: Distinct, group: Map, made: Mapping[str, Arrangement]) -> pa.Table:
+    """What the different values of bags say to their groups."""
+    bag = made[d.map.name]
+    found = bag.collected(bag.refs, LEAST, MOST)
+    none = pa.table({"r0": zeros(pa.int64(), found.num_rows)})
+    return passed_on(d, group, Touched(found.select(d.map.columns), none, found.select(["r0"])))
 
 
 def _later(keys: pa.Table, ahead: list[pa.Table], moved: Any) -> pa.Table:

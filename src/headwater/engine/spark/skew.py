@@ -92,7 +92,7 @@ def free(statements: Iterable[Statement], strata: Iterable[Stratum]) -> frozense
     Not so those with values, which are read and written, and bags that tell their group what came and went. Bags that
     a group is answered from may: that they were touched is said by every task, and once is enough.
     """
-    read = {d.map.name for s in strata for d in s.distinct}
+    read = {d.map.name for s in strata for d in s.passed_on}
     targets = {s.target.name: s.target for s in statements}
     return frozenset(
         n
