@@ -32,7 +32,7 @@ from headwater.calculus.terms import (
 from headwater.calculus.types import DOUBLE, MapType, ProductType
 from headwater.errors import NoFixpoint, NotIncremental
 from headwater.language.comprehension import Query, query
-from loop_queries import GRAPH, LOOPS, alike, bill, loop_data, settled_ranks
+from loop_queries import GRAPH, LOOPS, alike, bill, loop_data
 
 
 def declare(db: hw.Database, types: dict[str, Any]) -> None:
@@ -58,9 +58,7 @@ def change(types: dict[str, Any], rows: dict[str, Any], before: dict[str, Any]) 
 # --- loops ---------------------------------------------------------------------------------------
 
 
-KEPT = pytest.mark.parametrize(
-    "q", [q for q in LOOPS if q is not settled_ranks], ids=lambda q: q.__name__
-)
+KEPT = pytest.mark.parametrize("q", LOOPS, ids=lambda q: q.__name__)
 
 
 def followed(q: Query, path: Any, seeds: tuple[int, ...]) -> None:

@@ -110,7 +110,7 @@ class Rounds:
 
     def _answered(self, s: Stratum, touched: list[pa.Table]) -> pa.Table:
         """The rows of a stratum that come and go at a round."""
-        increment, keys = self.increment, different(s.group, touched)
+        increment, keys = self.increment, _different(s, touched)
         if not s.rounds:
             return rows(s, increment.components(s, keys), increment.session.evaluate)
         if read_for(increment.working, s, keys).sum() > increment.small:
@@ -137,7 +137,8 @@ class Rounds:
         rounds = np.asarray(column(keys, by_round.round_of(s)))
         agenda = self.agenda[s.name]
         for at in np.unique(rounds):
-            mine = keys.filter(pa.array(rounds == at)).select(s.group.columns)
+            here = rounds == at
+            mine = keys if here.all() else keys.filter(pa.array(here))
             agenda.setdefault(int(at), []).append(mine)
 
     def _check(self, at: int) -> None:
@@ -179,6 +180,13 @@ class Rounds:
                 [*(n for n, _ in s.row), WEIGHT]
             )
         return table.filter(pc.equal(table.column(ROUND), at))
+
+
+def _different(s: Stratum, touched: list[pa.Table]) -> pa.Table:
+    """Different keys of a stratum, with their hash; those of one merge are different already."""
+    if len(touched) == 1 and "_h" in touched[0].column_names:
+        return touched[0]
+    return different(s.group, touched)
 
 
 def _takes_back(before: dict[str, pa.Table], after: dict[str, pa.Table]) -> bool:
