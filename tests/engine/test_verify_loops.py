@@ -128,12 +128,12 @@ def test_rounds_that_were_left_out_are_found(
     db: hw.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One of each way, and the last test of this database, which is wrong from here on."""
-    plan = loops._Rounds._plan
+    plan = loops.Rounds._plan
 
     def early(self: Any, s: Any, keys: pa.Table) -> None:
         plan(self, s, keys.filter(pc.less_equal(keys.column(by_round.round_of(s)), 1)))
 
-    monkeypatch.setattr(loops._Rounds, "_plan", early)
+    monkeypatch.setattr(loops.Rounds, "_plan", early)
     db.apply({"edges": [(0, 1, 1)], "hops": [(3, 4)]})
     monkeypatch.undo()
     for name in ("parts", "reached", "labels"):
