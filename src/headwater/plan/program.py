@@ -514,7 +514,11 @@ class Program:
 
     def inside(self) -> dict[str, Loop]:
         """The loops that strata are answered in and maps move in, by the names of both."""
-        return {n: loop for loop in self.loops.values() for n in (*loop.strata, *loop.maps)}
+        out = {n: loop for loop in self.loops.values() for n in (*loop.relations, *loop.maps)}
+        for loop in self.loops.values():
+            for s in loop.diffuse.settled if loop.diffuse else ():
+                out |= {m.name: loop for m in self.strata[s.stratum].maps}
+        return out
 
     def around(self, loop: Loop) -> set[str]:
         """The relations that a loop reads from outside."""
