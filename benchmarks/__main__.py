@@ -15,6 +15,7 @@ from benchmarks import (
     compile,
     dataflow,
     iteration,
+    loops,
     nested,
     nested_batch,
     sql,
@@ -46,14 +47,15 @@ def main() -> None:
     parser.add_argument(
         "--only",
         nargs="+",
-        choices=[*streams_order.PIECES],
-        help=f"some pieces of streams-order alone, written to {TRIAL.relative_to(ROOT)}",
+        choices=[*streams_order.PIECES, *loops.PIECES],
+        help=f"some pieces of streams-order, or some loops, alone, written to {TRIAL.relative_to(ROOT)}",
     )
     given = parser.parse_args()
     if given.only:
-        report = Report("streams-order", given.scale)
+        of_loops = set(given.only) <= set(loops.PIECES)
+        report = Report("iteration" if of_loops else "streams-order", given.scale)
         report.folder = TRIAL
-        streams_order.run(report, tuple(given.only))
+        (loops.run if of_loops else streams_order.run)(report, tuple(given.only))
         report.write()
         print(report.summary())
         return

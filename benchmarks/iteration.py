@@ -1,13 +1,13 @@
-"""Iteration: queries that can be edited."""
+"""Iteration: loops that are kept up to date, and queries that can be edited."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from benchmarks import edits
+from benchmarks import edits, loops
 from benchmarks.report import Report
 
-PIECES: dict[str, Callable[[Report], None]] = {"edits": edits.run}
+PIECES: dict[str, Callable[[Report], None]] = {"loops": loops.run, "edits": edits.run}
 """What is measured, one after another."""
 
 

@@ -27,6 +27,7 @@ WARM, COUNTED = 2, 9
 PATIENCE = {"small": 2.0, "ordinary": 60.0, "full": 120.0}
 """Seconds that a peer may take in all; it is asked three times at least."""
 DEFINED, MOST_MAPS = 0.5, 12
+DAMPING = 0.85
 PIECES = (*(c.name for c in CASES), "definition")
 
 
@@ -71,7 +72,7 @@ Told = tuple[Case, Measured, list[Measured], Measured | None]
 
 
 def measured_with_sizes(
-    report: Report, case: Case, spark: SparkSession
+    report: Report, case: Case, spark: SparkSession | None
 ) -> tuple[Measured, list[Measured], Measured | None]:
     """The case; with increments two, three and four times as large, if it is a figure; and at another size, if growth counts."""
     main = measured(report, case, spark, compare=True)
@@ -88,7 +89,7 @@ def measured_with_sizes(
     return main, larger, other
 
 
-def measured(report: Report, case: Case, spark: SparkSession, compare: bool) -> Measured:
+def measured(report: Report, case: Case, spark: SparkSession | None, compare: bool) -> Measured:
     """Loads, makes the increments, and has the peers recompute after each that counts."""
     rng = np.random.default_rng(18)
     tables = case.load(case.size, rng)
@@ -111,7 +112,7 @@ def measured(report: Report, case: Case, spark: SparkSession, compare: bool) -> 
             out.commits.append(commit)
             recompute(report, case, asked, tables, db, out.others)
         if case.options.get("mode") == "diffuse" and "links" in tables:
-            out.error = errors(tables, db)
+            out.error = errors(tables, db, case.options["cut"] / (1 - DAMPING))
     for peer in asked:
         peer.close()
     for seconds in out.seconds:
@@ -148,8 +149,8 @@ def recompute(
         taken.append(seconds)
 
 
-def errors(tables: Tables, db: hw.Database) -> tuple[float, float]:
-    """The mean distance from the fixpoint: of ranks that are kept, and of ten rounds from nothing."""
+def errors(tables: Tables, db: hw.Database, most: float) -> tuple[float, float]:
+    """The mean distance from the fixpoint: of ranks that are kept, which is bounded, and of ten rounds from nothing."""
     far = []
     arrays = peers.Numpy(peers.ranks(FIXPOINT))
     arrays.given(tables)
@@ -158,6 +159,8 @@ def errors(tables: Tables, db: hw.Database) -> tuple[float, float]:
     ten = peers.ranks(10)(arrays.arrays).sort_by("node").column("rank").to_numpy()
     for rank in (found, ten):
         far.append(float(np.abs(rank - fixed).mean()))
+    if far[0] > most:
+        raise AssertionError(f"ranks are {far[0]:g} from the fixpoint, and may be {most:g}")
     return far[0], far[1]
 
 

@@ -65,7 +65,9 @@ def main(folder: str) -> None:
             print(f"{what}: rounds of distances {commit.rounds.get('distances', [])}")
             for name in ("components", "distances"):
                 print(" ", name, sorted(tuple(r.values())[:-1] for r in db.table(name).to_pylist()))
-            best = max(db.table("ranks").to_pylist(), key=lambda r: r["rank"])
+            best = max(
+                db.table("ranks").to_pylist(), key=lambda r: (round(r["rank"], 9), r["place"])
+            )
             print(f"  the highest rank has {best['place']}: {best['rank']:.3f}")
         db.verify("ranks")
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from benchmarks import edits, streams_compared, streams_fold_peers, streams_order
+from benchmarks import edits, loops, streams_compared, streams_fold_peers, streams_order
+from benchmarks.loops_cases import CASES
 from benchmarks.report import Report
 
 WITH_SPARK = ("nexmark", "rates", "folds")
@@ -50,3 +51,29 @@ def test_memory_of_the_differ(tmp_path: Path) -> None:
 @pytest.mark.spark
 def test_pieces_beside_spark(tmp_path: Path) -> None:
     assert len(reported(WITH_SPARK, tmp_path).targets) == 7
+
+
+@pytest.mark.parametrize(
+    "case", [c for c in CASES if c.name in ("breadth", "bill")], ids=lambda c: c.name
+)
+def test_loops_without_spark(case, tmp_path: Path) -> None:
+    """Loops beside those who need no session: the answers are the same at every increment."""
+    report = Report("iteration", "small")
+    found = loops.measured(report, loops.sized(case, "small"), None, compare=True)
+    assert len(found.seconds) == loops.COUNTED and found.others and report.samples
+
+
+def test_definition_of_loops(tmp_path: Path) -> None:
+    report = Report("iteration", "small")
+    loops.definition(report)
+    assert len(report.targets) == 4
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_loops_beside_spark(tmp_path: Path) -> None:
+    report = Report("iteration", "small")
+    report.folder = tmp_path
+    loops.run(report, ("groups", "ranks-exact", "bill"))
+    report.write()
+    assert (tmp_path / "iteration.md").read_text().startswith("# Benchmark: iteration")

@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -56,14 +57,14 @@ def child(path: str, seed: int, place: str, calls: int) -> None:
     db.policy.execution = "spark" if place == "spark" else "driver"
     begun, execute = 0, Increment.execute
 
-    def dying(self: Increment, statements: list) -> None:  # type: ignore[type-arg]
+    def dying(self: Increment, *given: Any) -> None:
         nonlocal begun
         begun += 1
         if begun > calls and calls % 2:
-            execute(self, statements)
+            execute(self, *given)
         if begun > calls:
             os.killpg(os.getpgid(0), signal.SIGKILL)
-        execute(self, statements)
+        execute(self, *given)
 
     Increment.execute = dying  # type: ignore[method-assign]
     changes = [change for change, _ in story(seed).states()]

@@ -186,7 +186,10 @@ class Run:
     def compare_state(self, db: hw.Database, there: Tables) -> None:
         """Every map is, entry for entry, what it is in a database that is given the rows that are left at once."""
         loop = self.story.loop
-        with self.opened(self.path / "fresh") as fresh:
+        with hw.open(
+            self.path / "fresh"
+        ) as fresh:  # in this process, wherever the story was played
+            fresh.policy.execution = "driver"
             for name, ddl in loop.sources.items():
                 fresh.source(name, ddl)
             fresh.view("v", loop.query)

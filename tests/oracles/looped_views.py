@@ -42,12 +42,32 @@ def labels(edges):
     )
 
 
+@hw.query
+def settled(edges):
+    """Halves of what comes in, until nothing moves by more than a hundredth."""
+    nodes = [{"node": n} for n in {e.src for e in edges}]
+    return hw.repeat(
+        [{"node": n.node, "rank": 1.0} for n in nodes],
+        lambda old: [
+            {
+                "node": n.node,
+                "rank": 0.25
+                + 0.125
+                * sum(o.rank for e in edges if e.dst == n.node for o in old if o.node == e.src),
+            }
+            for n in nodes
+        ],
+        until=hw.within(0.01, "rank", by="node"),
+    )
+
+
 VIEWS: dict[str, Any] = {
     "reached": REACHED,
     "shortest": SHORTEST,
     "steps": STEPS,
     "walks": WALKS,
     "labels": labels,
+    "settled": settled,
     "counted": "SELECT r.src, count(*) AS n, max(s.far) AS far FROM reached r JOIN shortest s ON s.node = r.dst GROUP BY r.src",
 }
 CHAIN = [(1, 2, 1), (2, 3, 1), (3, 4, 1)]

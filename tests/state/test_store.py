@@ -205,11 +205,12 @@ def net(spec: MapSpec, changes: list[Change]) -> Map:
 
 
 def merged(spec: MapSpec, old: Map, changes: list[Change]) -> Map:
-    """New values are old values and changes added; a key whose count is zero is gone."""
+    """New values are old values and changes added; of a change map what comes to nothing is gone, else what has no count."""
     new = dict(old)
+    whole = spec.kind == "change" and all(t != pa.float64() for _, t in spec.ring)
     for key, ring in net(spec, changes).items():
         new[key] = add(old.get(key, zero(spec)), ring)
-        if new[key][0] == 0:
+        if not any(new[key]) if whole else new[key][0] == 0:
             del new[key]
     return new
 

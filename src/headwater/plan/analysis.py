@@ -57,6 +57,7 @@ def maps_of(program: Program, view: View, every: bool = False) -> list[Map]:
         roots += program.strata[name].maps
     for loop in loops_of(program, view):
         roots += kept_for(program, loop) if loop.diffuse else []
+        roots += [loop.until.count] if loop.until else []
     found: dict[str, Map] = {}
     while roots:
         m = roots.pop(0)
@@ -105,7 +106,7 @@ def strata_of(program: Program, view: View) -> list[str]:
 
 def _reached(program: Program, view: View) -> dict[str, None]:
     """The relations that a view is computed from."""
-    diffuse = {n: x for x in program.loops.values() if x.diffuse for n in x.collections}
+    inside = {n: x for x in program.loops.values() for n in x.relations}
     names = [view.stratum] if view.stratum else []
     names += [r for m in view.maps for r in m.reads]
     found: dict[str, None] = {}
@@ -116,9 +117,10 @@ def _reached(program: Program, view: View) -> dict[str, None]:
         found[name] = None
         if name in program.strata:
             names += [r for m in program.strata[name].maps for r in m.reads]
-        elif name in diffuse:
-            names += diffuse[name].strata
-            names += [r for m in kept_for(program, diffuse[name]) for r in m.reads]
+        loop = inside.get(name)
+        if loop is not None:  # all that moves in it goes round together
+            names += loop.relations
+            names += [r for m in kept_for(program, loop) for r in m.reads] if loop.diffuse else []
     return found
 
 

@@ -531,6 +531,6 @@ def _by_ends(made: Stratum) -> bool:
     ends = all(b.function in ("min", "max") and len(b.items) == 1 for b in made.from_bags)
     told = [s for _, s in made.row] + ([made.weight] if made.weight else [])
     asked = [s for s in made.where if not (s.reads == ("r0",) and s.sql == "(`r0` > 0L)")]
-    if made.ranked is not None or not ends:
+    if made.ranked is not None or not ends or (made.always and len(asked) < len(made.where)):
         return False
     return all(columns.issuperset(s.reads) for s in (*told, *asked))

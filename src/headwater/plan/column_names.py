@@ -20,7 +20,8 @@ class ColumnNames:
     """The names of a program's columns, found once."""
 
     def __init__(self, program: Program):
-        self.program, self.inside = program, program.inside()
+        self.program = program
+        self.inside = {n: x for n, x in program.inside().items() if x.diffuse is None}
         self._maps: dict[str, dict[str, str]] = {}
 
     def of(self, m: Map) -> dict[str, str]:
@@ -59,8 +60,8 @@ class ColumnNames:
         if m.fields:
             return dict(zip(m.columns, m.fields, strict=True))
         s = next((x for n in loop.relations for x in self.program.statements(m, {n})), None)
-        if s is None:  # what settled groups are answered from is not kept
-            return {}
+        if s is None:  # what was answered last, and what settled groups are answered from
+            return self._filled(m)
         scope = self.scope(s)
         return {c: scope.get(k, k) for c, k in zip(m.columns, s.key, strict=True)}
 

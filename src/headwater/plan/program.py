@@ -515,10 +515,8 @@ class Program:
     def inside(self) -> dict[str, Loop]:
         """The loops that strata are answered in and maps move in, by the names of both."""
         out = {n: loop for loop in self.loops.values() for n in (*loop.relations, *loop.maps)}
-        for loop in self.loops.values():
-            for s in loop.diffuse.settled if loop.diffuse else ():
-                out |= {m.name: loop for m in self.strata[s.stratum].maps}
-        return out
+        strata = [(self.strata[n], loop) for n, loop in out.items() if n in self.strata]
+        return {**out, **{m.name: loop for s, loop in strata for m in s.maps}}
 
     def around(self, loop: Loop) -> set[str]:
         """The relations that a loop reads from outside."""

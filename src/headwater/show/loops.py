@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from headwater.calculus.notation.layout import layout
-from headwater.calculus.terms import Record, Term, Zero
+from headwater.calculus.terms import Record, Repeat, Term, Zero
 from headwater.plan.maps import term_of_loop
 from headwater.plan.program import Loop, Program
 
@@ -30,7 +30,7 @@ def loop_lines(program: Program, loop: Loop) -> list[str]:
         f"LOOP {loop.name}   {_mode(loop)}",
         *_parts("start", term.var.name, term.start),
         *_parts("step", term.var.name, term.step),
-        f"  ends   {_end(loop)}",
+        f"  ends   {_end(loop, term)}",
         *_left_out(loop),
     ]
 
@@ -60,13 +60,17 @@ def _parts(title: str, var: str, term: Term) -> Iterator[str]:
         yield f"  {title if not i else '':<7}{becomes}{said}"
 
 
-def _end(loop: Loop) -> str:
+def _end(loop: Loop, term: Repeat) -> str:
     if loop.diffuse is not None:
         return f"when no row has to be told, or after {loop.diffuse.how.rounds:,} rounds of an increment"
     if loop.times is not None:
         rounds = "1 round" if loop.times == 1 else f"{loop.times:,} rounds"
         return f"after {rounds}, or when a round changes nothing"
-    return f"when a round changes nothing; {loop.limit:,} rounds that do are an error"
+    over = f"{loop.limit:,} rounds that do are an error"
+    if term.within is not None:
+        w = term.within
+        return f"when no {w.column} by ({', '.join(w.by)}) moves by more than {w.epsilon:g} in a round; {over}"
+    return f"when a round changes nothing; {over}"
 
 
 def round_by_round(loop: Loop | None, relation: str) -> str:

@@ -128,7 +128,13 @@ class _Ends:
         return out
 
     def _live(self, ends: list[pa.Array]) -> Bools:
-        """Whether groups have rows: where there is a value; where there is none, their count says it."""
+        """Whether groups have rows: where there is a value; where there is none, their count says it.
+
+        An answer without groups is there from round 1 on, whatever there is.
+        """
+        if self.stratum.always:
+            there: Bools = self.rounds >= 1
+            return there
         empty = np.zeros(len(self.rounds), np.bool_)
         for values in ends:
             empty |= ~np.asarray(values.is_valid())
