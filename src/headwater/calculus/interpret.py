@@ -251,11 +251,20 @@ def _within(end: Within, t: MapType, before: RingMap, after: RingMap) -> bool:
     names = [n for n, _ in t.key.fields]  # type: ignore[union-attr]
     by, column = [names.index(n) for n in end.by], names.index(end.column)
 
-    def values(rows: RingMap) -> dict[Any, Any]:
-        return {tuple(row[i] for i in by): row[column] for row in rows}
+    def values(rows: RingMap) -> dict[Any, tuple[int, int, Any]]:
+        """By key its rows, its values that are not NULL, and their sum."""
+        out: dict[Any, tuple[int, int, Any]] = {}
+        for row, n in rows.items():
+            key, value = tuple(row[i] for i in by), row[column]
+            count, known, total = out.get(key, (0, 0, 0))
+            if value is not None:
+                known, total = known + n, total + n * value
+            out[key] = count + n, known, total
+        return out
 
     old, new = values(before), values(after)
     return old.keys() == new.keys() and all(
-        old[k] == new[k] or (None not in (old[k], new[k]) and abs(new[k] - old[k]) <= end.epsilon)
+        old[k][:2] == new[k][:2]
+        and (old[k][2] == new[k][2] or abs(new[k][2] - old[k][2]) <= end.epsilon)
         for k in old
     )

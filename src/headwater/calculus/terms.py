@@ -296,7 +296,7 @@ class Repeat(Node):
 
 @dataclass(frozen=True)
 class Within:
-    """An end of rounds: at every key `by`, the column moves by no more than `epsilon`, and no key comes or goes."""
+    """An end of rounds: every key `by` has as many rows and values as before, and their sum moves by no more than `epsilon`."""
 
     epsilon: float
     column: str

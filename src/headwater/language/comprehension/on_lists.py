@@ -226,17 +226,24 @@ def _told(value: Any) -> Any:
 
 
 def _settled(end: Within, before: list[Any], now: list[Any]) -> bool:
-    """Whether no value moved by more than epsilon, and no key came or went."""
+    """Whether every key has as many rows and values as before, and their sum moved by no more than epsilon."""
 
-    def values(rows: list[Any]) -> dict[Any, Any]:
-        return {tuple(_told(_cell(r, b)) for b in end.by): _cell(r, end.column) for r in rows}
+    def values(rows: list[Any]) -> dict[Any, list[Any]]:
+        out: dict[Any, list[Any]] = {}
+        for r in rows:
+            mine = out.setdefault(tuple(_told(_cell(r, b)) for b in end.by), [])
+            mine.append(_cell(r, end.column))
+        return out
 
     old, new = values(before), values(now)
     return old.keys() == new.keys() and all(_near(old[k], new[k], end.epsilon) for k in old)
 
 
-def _near(a: Any, b: Any, epsilon: float) -> bool:
-    return bool(a == b or (None not in (a, b) and abs(b - a) <= epsilon))
+def _near(before: list[Any], now: list[Any], epsilon: float) -> bool:
+    old, new = ([v for v in values if v is not None] for values in (before, now))
+    if len(before) != len(now) or len(old) != len(new):
+        return False
+    return bool(sum(old) == sum(new) or abs(sum(new) - sum(old)) <= epsilon)
 
 
 def _cell(row: Any, column: str) -> Any:
