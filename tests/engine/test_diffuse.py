@@ -347,6 +347,24 @@ def test_centres_are_those_of_all_points(tmp_path: Path, before: bool) -> None:
     assert "left out" in told and "points" in told and "diffuse: a row is told when" in told
 
 
+def test_nothing_of_a_loop_is_forgotten_when_its_inputs_are_over(tmp_path: Path) -> None:
+    r = random.Random(13)
+    db = hw.open(tmp_path / "db")
+    db.source("points", "x DOUBLE, y DOUBLE, day BIGINT", closes="day")
+    db.source("centres", "k BIGINT, x DOUBLE, y DOUBLE")
+    db.view("means", means, mode="diffuse", cut=1e-3)
+    db.apply({"centres": START})
+    points = []
+    for day in range(3):
+        more = in_squares(r, 30)
+        points += more
+        over = {"points": hw.closed(day=day)}
+        db.apply({"points": [(*p, day) for p in more]}, punctuate=over)
+        found = {x["k"]: (x["x"], x["y"]) for x in db.table("means").to_pylist()}
+        assert away(found, centres_of(points)) < 0.05
+    assert "LOOP" in str(db["means"].explain())
+
+
 def test_all_points_go_and_come_again(tmp_path: Path) -> None:
     r = random.Random(6)
     db = hw.open(tmp_path / "db")
@@ -545,6 +563,17 @@ def test_modes_that_mean_nothing_are_refused(
     with pytest.raises((QueryError, NotIncremental), match=said):
         db.view("v", ranks, **mode)
     assert not db.views
+
+
+def test_a_loop_that_is_kept_exactly_is_not_read_by_one_that_is_kept_near(tmp_path: Path) -> None:
+    db = hw.open(tmp_path / "db")
+    db.source("nodes", "node BIGINT")
+    db.source("links", "src BIGINT, dst BIGINT")
+    db.view("reached", REACHED)
+    again = """WITH MUTUALLY RECURSIVE h (node BIGINT, v DOUBLE) AS (SELECT n.dst AS node, 1D + 0.1D * coalesce(s.v, 0D) AS v
+        FROM reached n LEFT JOIN (SELECT node, sum(v) AS v FROM h GROUP BY node) s ON s.node = n.src) SELECT * FROM h"""
+    with pytest.raises(NotIncremental, match="`reached` is read, whose loops are kept exactly"):
+        db.view("v", again, mode="diffuse", cut=1e-3)
 
 
 def test_a_view_without_a_loop_is_not_near(tmp_path: Path) -> None:

@@ -49,17 +49,19 @@ class ColumnNames:
         return {c: scope.get(k, k) for c, k in zip(m.columns, s.key, strict=True)}
 
     def _looped(self, m: Map, loop: Loop) -> dict[str, str]:
-        """The names of the columns of a map that moves in a loop; the last one of a group is the round."""
+        """The names of the columns of a map that moves in a loop; the last one of a group is the round, where there are some."""
         strata = [self.program.strata[n] for n in loop.strata]
         answered = [s for s in strata if s.group == m]
         if answered:
             cells = [(n, c.tree) for n, c in answered[0].row if c.tree and c.tree[0] == "column"]
             found = {tree[2]: n for n, tree in cells}
-            return {**{c: found.get(c, c) for c in m.columns}, m.columns[-1]: "round"}
-        statements = [x for n in loop.strata for x in self.program.statements(m, {n})]
-        if not statements:  # what was answered last
+            named = {c: found.get(c, c) for c in m.columns}
+            return {**named, m.columns[-1]: "round"} if loop.diffuse is None else named
+        if m.fields:
+            return dict(zip(m.columns, m.fields, strict=True))
+        s = next((x for n in loop.relations for x in self.program.statements(m, {n})), None)
+        if s is None:  # what was answered last, and what settled groups are answered from
             return self._filled(m)
-        s = statements[0]
         scope = self.scope(s)
         return {c: scope.get(k, k) for c, k in zip(m.columns, s.key, strict=True)}
 

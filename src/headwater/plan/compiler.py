@@ -42,7 +42,7 @@ from headwater.errors import NotIncremental
 from headwater.plan.answer_terms import summed
 from headwater.plan.answers import Answering
 from headwater.plan.choose import MOST_STATEMENTS, Data, TooMuchWork, Work
-from headwater.plan.diffuse import Diffusing, diffused
+from headwater.plan.diffuse import Diffusing, check_no_loops, diffused
 from headwater.plan.equal_maps import canonical, digest
 from headwater.plan.loops import Looping, looped
 from headwater.plan.maps import checked, key_fields, map_of
@@ -197,7 +197,10 @@ class Compiler:
             made = View(name, row, strategy, Stored(rows))
         else:
             self.strategy = "first-order" if strategy == "first-order" else "recursive"
-            read = substitute(term, {Rel(v.name, bag(v.type)): self._read(v) for v in views})
+            wholes = {Rel(v.name, bag(v.type)): self._read(v) for v in views}
+            if self.diffusion is not None:
+                check_no_loops(wholes)
+            read = substitute(term, wholes)
             made = self._kept(name, read, row, strategy, key)
             assert self.form is not None
             made = replace(

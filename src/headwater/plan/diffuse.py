@@ -13,7 +13,7 @@ alive after its reason is gone, which only starting anew can find out.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +34,7 @@ from headwater.calculus.terms import (
     Var,
     relations,
     substitute,
+    subterms,
     variables,
 )
 from headwater.calculus.types import (
@@ -78,6 +79,16 @@ def diffused(compiler: Compiler, term: Term) -> Term:
     if name not in compiler.program.loops:
         compiler.program.loops[name] = _planned(compiler, name, loop, rows)
     return Rel(collection(name, list(rows).index(place)), bag(rows[place]))
+
+
+def check_no_loops(views: Mapping[Rel, Term]) -> None:
+    """Raises where a view is read as its term, and that has loops: they are kept exactly, and would be kept near here."""
+    for view, term in views.items():
+        if any(isinstance(t, Repeat) for t in subterms(term)):
+            raise _refused(
+                f"`{view.name}` is read, whose loops are kept exactly",
+                hint=f"keep the loops of `{view.name}` near, too, or write them into this query",
+            )
 
 
 def is_value(t: KeyType) -> bool:

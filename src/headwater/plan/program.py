@@ -514,7 +514,7 @@ class Program:
 
     def inside(self) -> dict[str, Loop]:
         """The loops that strata are answered in and maps move in, by the names of both."""
-        out = {n: loop for loop in self.loops.values() for n in (*loop.strata, *loop.maps)}
+        out = {n: loop for loop in self.loops.values() for n in (*loop.relations, *loop.maps)}
         strata = [(self.strata[n], loop) for n, loop in out.items() if n in self.strata]
         return {**out, **{m.name: loop for s, loop in strata for m in s.maps}}
 
