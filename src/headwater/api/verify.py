@@ -60,11 +60,12 @@ class Verifier:
         self.db.session.refuse_other("verifying it")
         remarks: dict[str, str] = {}
         for n in [name] if name is not None else self.db.catalog.views:
-            near = kept_near(self.db.catalog, self.db.catalog.views[n])
+            found = view_rows.repeated(self.db.table(n, version))
+            catalog = self.db._at(version)[1].catalog
+            near = kept_near(catalog, catalog.views[catalog.named(n)])
             if near:
                 remarks[n] = f"loops of {', '.join(near)} are kept near: error() says how near"
                 continue
-            found = view_rows.repeated(self.db.table(n, version))
             spark = self._compared(n, version, found, exactly=False)
             if not spark:
                 told = self._taken_as_told(n, version)
