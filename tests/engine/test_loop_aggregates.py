@@ -82,14 +82,14 @@ def play(path: Path, query: str, seed: int) -> None:
                 assert rows(db) == Counter(dict(want)), f"change {i}"
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(1))
 @pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES.keys())
 def test_aggregates_in_a_loop(tmp_path: Path, query: str, seed: int) -> None:
     play(tmp_path, query, seed)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(2, 30))
+@pytest.mark.parametrize("seed", range(1, 30))
 @pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES.keys())
 def test_many_aggregates_in_a_loop(tmp_path: Path, query: str, seed: int) -> None:
     play(tmp_path, query, seed)

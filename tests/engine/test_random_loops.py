@@ -23,7 +23,7 @@ from random_values import Pick
 
 COLUMNS = "a BIGINT, b BIGINT"
 CHANGES = 4
-SEEDS = [*range(8), *(pytest.param(n, marks=pytest.mark.slow) for n in range(8, 150))]
+SEEDS = [*range(4), *(pytest.param(n, marks=pytest.mark.slow) for n in range(4, 150))]
 
 
 def a_query(pick: Pick) -> Term:
