@@ -7,11 +7,13 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import headwater as hw
 from headwater.calculus.interpret import interpret
 from headwater.calculus.ring import bag
+from headwater.engine import increment
 from headwater.language.queries import read_query
 
 QUERIES = {
@@ -93,3 +95,18 @@ def test_aggregates_in_a_loop(tmp_path: Path, query: str, seed: int) -> None:
 @pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES.keys())
 def test_many_aggregates_in_a_loop(tmp_path: Path, query: str, seed: int) -> None:
     play(tmp_path, query, seed)
+
+
+def test_keys_that_are_touched_twice_are_answered_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tasks that share a heavy key all say that they touched it, in one table."""
+    merge = increment.merge
+
+    def told_twice(*given: Any, **more: Any) -> dict[str, pa.Table]:
+        touched = merge(*given, **more)
+        return {n: pa.concat_tables([t, t]) for n, t in touched.items()}
+
+    monkeypatch.setattr(increment, "merge", told_twice)
+    for i, query in enumerate(QUERIES.values()):
+        play(tmp_path / str(i), query, 1)

@@ -110,7 +110,7 @@ class Rounds:
 
     def _answered(self, s: Stratum, touched: list[pa.Table]) -> pa.Table:
         """The rows of a stratum that come and go at a round."""
-        increment, keys = self.increment, _different(s, touched)
+        increment, keys = self.increment, different(s.group, touched)
         if not s.rounds:
             return rows(s, increment.components(s, keys), increment.session.evaluate)
         if read_for(increment.working, s, keys).sum() > increment.small:
@@ -180,13 +180,6 @@ class Rounds:
                 [*(n for n, _ in s.row), WEIGHT]
             )
         return table.filter(pc.equal(table.column(ROUND), at))
-
-
-def _different(s: Stratum, touched: list[pa.Table]) -> pa.Table:
-    """Different keys of a stratum, with their hash; those of one merge are different already."""
-    if len(touched) == 1 and "_h" in touched[0].column_names:
-        return touched[0]
-    return different(s.group, touched)
 
 
 def _takes_back(before: dict[str, pa.Table], after: dict[str, pa.Table]) -> bool:

@@ -9,6 +9,7 @@ million values is read only when its least one goes.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -98,7 +99,7 @@ class _Ends:
         arrangement = arranged(b.map, self.names, elements, Overlay(self.working.runs.below))
         keys = self.keys.drop_columns(["_h"])
         keys = keys.add_column(0, "_h", hashed(keys, self.names))
-        return from_bag(arrangement, b_over(b, self.names), keys)
+        return from_bag(arrangement, replace(b, map=searched_by_all(b.map, self.names)), keys)
 
     def _values(self, side: Entries, name: str) -> pa.Table:
         """The values of entries up to the rounds of their keys."""
@@ -160,13 +161,6 @@ class _Ends:
             keys = self.keys.select(self.names).take(pa.array(rest.probe[mine]))
             tables.append(at_round(keys, self.at, rest.round[mine]))
         return pa.concat_tables(tables)
-
-
-def b_over(b: FromBag, names: list[str]) -> FromBag:
-    """The component over a bag that is searched by group and round."""
-    return FromBag(
-        searched_by_all(b.map, names), b.column, b.function, b.params, b.items, b.type, b.distinct
-    )
 
 
 class _Nearer(NamedTuple):
