@@ -15,34 +15,9 @@ from headwater.api.nearness import Error, compared
 from headwater.calculus.types import BIGINT, DOUBLE, RecordType
 from headwater.engine import diffuse
 from headwater.errors import NotIncremental, QueryError
+from loop_queries import ranks
 
 DAMPING = 0.85
-
-
-@hw.query
-def ranks(nodes, links):
-    out = [{"node": n.node, "n": len([k for k in links if k.src == n.node])} for n in nodes]
-    return hw.repeat(
-        [{"node": n.node, "rank": 1.0} for n in nodes],
-        lambda rank: [
-            {
-                "node": n.node,
-                "rank": 0.15
-                + 0.85
-                * sum(
-                    r.rank / o["n"]
-                    for k in links
-                    if k.dst == n.node
-                    for o in out
-                    if o["node"] == k.src
-                    for r in rank
-                    if r.node == k.src
-                ),
-            }
-            for n in nodes
-        ],
-        times=10,
-    )
 
 
 @hw.query

@@ -17,6 +17,7 @@ from typing import Any
 import headwater as hw
 import loop_answers as answers
 from loop_answers import MOVES, PROPAGATED, RATE, ROUNDS, STEPS, WALKS, Row, Tables
+from loop_queries import ranks
 
 Draw = Callable[[random.Random], Row]
 
@@ -305,32 +306,6 @@ def propagated(nodes, edges):
             for own in labels
         ],
         times=PROPAGATED,
-    )
-
-
-@hw.query
-def ranks(nodes, links):
-    out = [{"node": n.node, "n": len([k for k in links if k.src == n.node])} for n in nodes]
-    return hw.repeat(
-        [{"node": n.node, "rank": 1.0} for n in nodes],
-        lambda rank: [
-            {
-                "node": n.node,
-                "rank": 0.15
-                + 0.85
-                * sum(
-                    r.rank / o["n"]
-                    for k in links
-                    if k.dst == n.node
-                    for o in out
-                    if o["node"] == k.src
-                    for r in rank
-                    if r.node == k.src
-                ),
-            }
-            for n in nodes
-        ],
-        times=ROUNDS,
     )
 
 
