@@ -23,7 +23,7 @@ from headwater.state.keys import (
     expand,
     sort_order,
 )
-from headwater.state.run import MapSpec, Run, column, hashes, sort_columns
+from headwater.state.run import MapSpec, Run, cast, column, hashes, sort_columns
 from headwater.state.search import Hashes
 
 FURTHER = 8
@@ -50,7 +50,7 @@ def _nearest(arrangement: Arrangement, keys: pa.Table, k: int, backwards: bool) 
     h = hashes(keys)
     by_hash = np.argsort(h, kind="stable")
     h = h[by_hash]
-    columns = [canonical(column(keys, n)).cast(spec.schema.field(n).type) for n in spec.lookup]
+    columns = [cast(canonical(column(keys, n)), spec.schema.field(n).type) for n in spec.lookup]
     wanted = [p.take(pa.array(by_hash)) for p in all_parts(columns)]
     open_groups = np.arange(len(h), dtype=np.int64)
     done: list[pa.Table] = []

@@ -3,7 +3,8 @@
 A run's hashes are sorted over all of its segments. Every 4,096th is kept in memory as a *fence*; a hash is
 looked for among the fences, which stay in the processor's cache, and then inside one block by a bisection
 that all keys do together. Rows are numbered through the whole run, and since a run is one stretch of a file,
-its hashes are addressed as words of that stretch, across segments.
+its hashes are addressed as words of that stretch, across segments. Most runs are small, those of increments, and are
+searched as they are.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import numpy as np
 from headwater.state.keys import Ints
 
 BLOCK = 4096
+SMALL = 16 * BLOCK
+"""Rows of a run whose hashes need no fences."""
 DENSE = 32
 """If there is a key for every 32 rows, or more keys, going through the run in order is faster than jumping."""
 
@@ -102,6 +105,28 @@ class Hashes:
             end[less] = self.first(wanted[several][less] + 1)
             counts[several] = end - first[several]
         return first, counts
+
+
+class Few(Hashes):
+    """The hashes of a small run, one part: half a megabyte at most, which stays in the processor's cache as it is."""
+
+    def __init__(self, part: Ints):
+        self.part, self.rows, self.starts = part, len(part), np.array((0, len(part)))
+
+    def at(self, rows: Ints) -> Ints:
+        return self.part[rows]
+
+    def first(self, wanted: Ints) -> Ints:
+        return self.part.searchsorted(wanted)
+
+    def ranges(self, wanted: Ints) -> tuple[Ints, Ints]:
+        first = self.part.searchsorted(wanted)
+        return first, self.part.searchsorted(wanted, "right") - first
+
+
+def search_in(parts: list[Ints]) -> Hashes:
+    """The hashes of a run, to search in."""
+    return Few(parts[0]) if len(parts) == 1 and len(parts[0]) <= SMALL else Hashes(parts)
 
 
 def _words(address: int, count: int) -> Ints:

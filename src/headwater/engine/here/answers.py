@@ -8,6 +8,7 @@ answer is computed from, before and after, and `rows` computes it: the change of
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +22,7 @@ from headwater.calculus.windows import Total
 from headwater.engine.here import by_end, by_round
 from headwater.engine.here.different_values import passed_on
 from headwater.engine.here.equal_rows import consolidated
+from headwater.engine.here.extremes import Before, by_change
 from headwater.engine.here.from_bags import Span, around, changed_part, from_bag, ranked
 from headwater.engine.here.statements import Scalars, changes_of, hashed
 from headwater.engine.rings import ring_columns, shown, spec_of
@@ -37,7 +39,7 @@ from headwater.plan.program import (
 )
 from headwater.state.arrangement import INDEX, Arrangement, Touched, total
 from headwater.state.keys import Ints
-from headwater.state.run import MapSpec, column, hashes, prepared
+from headwater.state.run import MapSpec, cast, column, hashes, prepared
 
 CELL, TIMES = "row.", "row"
 """How the cells of an answer and its multiplicity are called among the components."""
@@ -92,11 +94,17 @@ def different(group: Map, keys: list[pa.Table]) -> pa.Table:
     """Different keys of a group's map, with their hash."""
     if not group.key:
         return pa.table({"_h": pa.array([0], pa.int64())})
-    spec = MapSpec("keys", spec_of(group).key, (("_n", pa.int64()),), group.lookup)
+    spec = _keys_of(group)
     table = pa.concat_tables([t.select(group.columns) for t in keys])
     table = table.append_column("_n", pa.array(np.ones(table.num_rows, np.int64)))
     table = table.add_column(0, "_h", hashed(table, group.lookup))
     return total(spec, prepared(spec, table)).select(["_h", *group.columns])
+
+
+@lru_cache(maxsize=1 << 12)
+def _keys_of(group: Map) -> MapSpec:
+    """The keys of a group's map, as a map that counts them."""
+    return MapSpec("keys", spec_of(group).key, (("_n", pa.int64()),), group.lookup)
 
 
 # --- answers --------------------------------------------------------------------------------------------------
@@ -113,8 +121,8 @@ def components(working: Working, stratum: Stratum, keys: pa.Table) -> pa.Table:
             for m, w in ((working.before, -1), (working.now, 1))
         ]
         return signed(stratum, sides)
-    after = current(working.now, stratum, keys)
     if stratum.answers is None:
+        after = current(working.now, stratum, keys)
         before = current(working.before, stratum, keys)
     else:
         found = working.before(stratum.answers.name).lookup(keys)
@@ -122,6 +130,11 @@ def components(working: Working, stratum: Stratum, keys: pa.Table) -> pa.Table:
         before = before.rename_columns([n for n, _ in stratum.components])
         if stratum.always and before.num_rows == 0 and keys.num_rows:
             before = nothing(stratum)
+            after = current(working.now, stratum, keys)
+        else:
+            places = np.full(keys.num_rows, -1, np.int64)
+            places[np.asarray(column(found, INDEX))] = np.arange(found.num_rows)
+            after = current(working.now, stratum, keys, last=(working, Before(before, places)))
     return signed(stratum, [(before, -1), (after, 1)])
 
 
@@ -158,6 +171,8 @@ def read_for(working: Working, stratum: Stratum, keys: pa.Table) -> Ints:
     r = stratum.ranked
     if r is not None and r.limit is None and not r.reads_part:
         bags.add(r.map.name)
+    if not bags:
+        return np.ones(keys.num_rows, np.int64)
     h = hashes(keys)
     return sum((working.now(n).count(h) for n in bags), np.ones(len(h), np.int64))
 
@@ -169,18 +184,23 @@ def keep_answers(working: Working, stratum: Stratum, change: pa.Table) -> None:
     names = by_end.answered(stratum) if stratum.rounds else [n for n, _ in stratum.components]
     columns = [column(change, n) for n in names]
     types = [spec_of(m).schema.field(n).type for n in m.columns]
-    arrays = {n: c.cast(t) for n, c, t in zip(m.columns, columns, types, strict=True)}
+    arrays = {n: cast(c, t) for n, c, t in zip(m.columns, columns, types, strict=True)}
     table = pa.table({**arrays, "r0": column(change, WEIGHT)})
     entries, _ = working.now(m.name).merge(changes_of(m, table), blind=True)
     working.add(m.name, entries)
 
 
 def current(
-    maps: Callable[[str], Arrangement], stratum: Stratum, keys: pa.Table, span: Span | None = None
+    maps: Callable[[str], Arrangement],
+    stratum: Stratum,
+    keys: pa.Table,
+    span: Span | None = None,
+    last: tuple[Working, Before] | None = None,
 ) -> pa.Table:
     """The components of groups, as some maps have them; groups that are gone have none.
 
-    With a span those of the rows that a change between its positions can matter for.
+    With a span those of the rows that a change between its positions can matter for. `last` is what they were answered
+    from before an increment, and its maps.
     """
     group = stratum.group
     found = maps(group.name).lookup(keys)
@@ -188,7 +208,17 @@ def current(
     live = keys.take(there)
     arrays = {n: column(found, n) for n in group.columns} | shown(stratum, found)
     for b in stratum.from_bags:
-        arrays[b.column] = from_bag(maps(b.map.name), b, live)
+        known = None
+        if last is not None and b.function in ENDS:
+            working, before = last
+            known = by_change(working.new(b.map.name), b, live, before.take(np.asarray(there)))
+        if known is None:
+            arrays[b.column] = from_bag(maps(b.map.name), b, live)
+        elif len(known.unknown):
+            searched = from_bag(maps(b.map.name), b, live.take(pa.array(known.unknown)))
+            arrays[b.column] = known.with_searched(searched)
+        else:
+            arrays[b.column] = known.values
     table = pa.table(arrays)
     if stratum.always and table.num_rows == 0 and keys.num_rows:
         return nothing(stratum)
@@ -231,24 +261,29 @@ def nothing(stratum: Stratum) -> pa.Table:
 
 
 def _boxed(t: object) -> pa.DataType:
-    ((_, arrow), *_) = ring_columns("x", t)  # type: ignore[arg-type]
+    ((_, arrow), *_) = ring_columns("x", t)
     return arrow
 
 
 def signed(stratum: Stratum, sides: Sequence[tuple[pa.Table, int | pa.Array]]) -> pa.Table:
     """Components with their weights, one weight for all of a table, or one for each row."""
-    types = stratum.components
-    schema = pa.schema([*((n, arrow_type(t)) for n, t in types), (WEIGHT, pa.int64())])
+    schema = _signed_schema(stratum)
+    wanted = [(f.name, f.type) for f in schema][:-1]
     tables = [schema.empty_table()]
     for table, w in sides:
         if table.num_rows == 0:
             continue
-        arrays = [column(table, n).cast(schema.field(n).type) for n, _ in types]
+        arrays = [cast(column(table, n), t) for n, t in wanted]
         weights = pa.repeat(pa.scalar(w, pa.int64()), table.num_rows) if isinstance(w, int) else w
         if WEIGHT in table.column_names:  # of rows that are there several times
             weights = pc.multiply(weights, column(table, WEIGHT))
         tables.append(pa.table([*arrays, weights], schema=schema))
     return pa.concat_tables(tables)
+
+
+@lru_cache(maxsize=1 << 12)
+def _signed_schema(stratum: Stratum) -> pa.Schema:
+    return pa.schema([*((n, arrow_type(t)) for n, t in stratum.components), (WEIGHT, pa.int64())])
 
 
 def answer_steps(stratum: Stratum) -> list[Bind | Filter]:
