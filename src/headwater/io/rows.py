@@ -39,6 +39,7 @@ class Delta:
 
     inserts: Any = None
     deletes: Any = None
+    upserts: Any = None
 
 
 def stage(
