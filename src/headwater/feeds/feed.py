@@ -53,7 +53,7 @@ class Batch:
     punctuate: Any = None
     """What of the source is over behind it."""
     whole: bool = False
-    """Whether the rows are all that the source has behind the batch: what was there before goes."""
+    """Whether the rows, which are a table then, are all that the source has behind the batch: what was there before goes."""
 
 
 class Feed(Protocol):
