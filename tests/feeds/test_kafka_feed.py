@@ -9,14 +9,14 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from debezium_stories import SCHEMA, events
-from kafka_broker import kafka
-from taken import Taken
 
+from debezium_stories import SCHEMA, events
 from headwater.errors import BadChange, FeedAway, FeedLost, HeadwaterError, QueryError
 from headwater.feeds.feed import Declared, Limit
 from headwater.feeds.kafka import KafkaFeed, check
 from headwater.language.schema import columns
+from kafka_broker import kafka
+from taken import Taken
 
 
 def feed_of(
@@ -124,7 +124,7 @@ def test_bad_records_stop_or_are_set_aside_with_their_place() -> None:
     good, broken = dumped({"id": 1, "s": "a"}), b"{not json"
     sent = [good, broken, dumped({"id": "x", "s": "b"}), dumped([1]), good]
     kafka().send("bad", [(None, v, 0) for v in sent])
-    with pytest.raises(BadChange, match="bad, partition 0, offset 1.*no JSON"):
+    with pytest.raises(BadChange, match=r"bad, partition 0, offset 1.*no JSON"):
         feed_of("bad").read(None, Limit())
     batch = feed_of("bad", bad="aside").read(None, Limit())
     assert batch is not None and batch.rejected is not None
@@ -136,7 +136,10 @@ def test_bad_records_stop_or_are_set_aside_with_their_place() -> None:
 
 
 def test_a_group_is_told_and_is_not_asked() -> None:
-    from confluent_kafka import Consumer, TopicPartition  # the library is skipped where it is missing
+    from confluent_kafka import (  # the library is skipped where it is missing
+        Consumer,
+        TopicPartition,
+    )
 
     kafka().topic("told")
     kafka().send("told", [(None, dumped({"id": i}), 0) for i in range(5)])

@@ -39,7 +39,11 @@ def events(
             del table[i]
         else:
             table[i] = after
-        source = {"connector": "postgresql", "lsn": lsn, "sequence": json.dumps([str(lsn - 1), str(lsn)])}
+        source = {
+            "connector": "postgresql",
+            "lsn": lsn,
+            "sequence": json.dumps([str(lsn - 1), str(lsn)]),
+        }
         value = {"before": before, "after": after, "op": op, "source": source, "ts_ms": 1}
         p = i % partitions
         key = json.dumps({"id": i}).encode()

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from postgres_server import free_port
 
 ROOT = Path(__file__).parent.parent.parent

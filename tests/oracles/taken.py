@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from headwater.feeds.feed import Batch, Feed, Limit
+from headwater.io.rows import CHANGE_TYPE
 
 
 class Taken:
@@ -27,6 +28,14 @@ class Taken:
         self.rejected += 0 if batch.rejected is None else batch.rejected.num_rows
         if batch.whole:
             self.rows = {}
+        if isinstance(batch.rows, pa.Table) and CHANGE_TYPE in batch.rows.column_names and self.key:
+            for r in batch.rows.to_pylist():
+                kind, at = r.pop(CHANGE_TYPE), tuple(r[k] for k in self.key)
+                if kind == "upsert":
+                    self.rows[at] = tuple(r.values())
+                else:
+                    self.rows.pop(at, None)
+            return
         if isinstance(batch.rows, pa.Table):
             self._weighted(batch.rows)
             return

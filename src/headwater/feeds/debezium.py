@@ -82,7 +82,11 @@ def position_of(source: Any) -> tuple[Any, ...] | None:
         if isinstance(found, list) and all(str(p).isdecimal() for p in found if p is not None):
             return tuple(0 if p is None else int(p) for p in found)
     if source.get("commit_lsn") is not None:  # SQL Server, Db2
-        return (source["commit_lsn"], source.get("change_lsn") or "", source.get("event_serial_no") or 0)
+        return (
+            source["commit_lsn"],
+            source.get("change_lsn") or "",
+            source.get("event_serial_no") or 0,
+        )
     if source.get("lsn") is not None:
         return (int(source["lsn"]),)
     if source.get("file") is not None and source.get("pos") is not None:  # MySQL
@@ -94,7 +98,7 @@ def _hints(schema: Any, side: str) -> dict[str, tuple[str, Mapping[str, Any]]]:
     """What the schema calls the values of a row, by column."""
     if not isinstance(schema, Mapping):
         return {}
-    found = next((f for f in schema.get("fields") or () if f.get("field") == side), {})
+    found: Any = next((f for f in schema.get("fields") or () if f.get("field") == side), {})
     return {
         f["field"]: (f["name"], f.get("parameters") or {})
         for f in found.get("fields") or ()
@@ -135,7 +139,9 @@ def _value(
     if t in (ty.TIMESTAMP, ty.TIMESTAMP_NTZ):
         per = _PER_SECOND.get(_UNITS.get(hint[0], "") if hint is not None else unit or "")
         if per is None:
-            raise Malformed(f"`{name}` is the number {v}, and neither a schema nor the option time_unit says of what")
+            raise Malformed(
+                f"`{name}` is the number {v}, and neither a schema nor the option time_unit says of what"
+            )
         at = _EPOCH + timedelta(microseconds=v * 1_000_000 // per)
         return at.replace(tzinfo=UTC) if t == ty.TIMESTAMP else at
     if isinstance(t, Base) and t.name == "decimal" and not isinstance(v, bool):

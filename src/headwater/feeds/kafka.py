@@ -34,21 +34,10 @@ from headwater.errors import FeedAway, FeedLost, QueryError
 from headwater.feeds.debezium import Event, Malformed, read_event
 from headwater.feeds.feed import Batch, Cursor, Declared, Limit
 from headwater.feeds.fitting import Bad, fitted, reader, told
-from headwater.feeds.kafka_server import CONNECTION, configuration
-from headwater.feeds.kinds import Option
-from headwater.feeds.net import Net
-from headwater.io.rows import Delta
+from headwater.feeds.kafka_server import configuration
+from headwater.feeds.net import Net, by_key
 from headwater.plan.program import WEIGHT
 
-OPTIONS = {
-    **CONNECTION,
-    "topic": Option(),
-    "records": Option(("json", "upsert", "debezium")),
-    "start": Option(("earliest", "latest")),
-    "group": Option(),
-    "new_columns": Option(("ignore", "stop")),
-    "time_unit": Option(("millis", "micros", "nanos")),
-}
 AT_ONCE = 5_000
 """How many records the library gives at a time."""
 LOOK_AGAIN = 30.0
@@ -236,24 +225,22 @@ class KafkaFeed:
                 break
             some = consumer.consume(min(AT_ONCE, limit.rows - len(out)), min(left, 0.05))
             for m in some:
-                error = m.error()
+                error, partition, offset = m.error(), m.partition() or 0, m.offset() or 0
                 if error is None:
                     out.append(m)
                     size += len(m.value() or b"")
-                    self.at[m.partition()] = m.offset() + 1
-                    self.ended.discard(m.partition())
+                    self.at[partition] = offset + 1
+                    self.ended.discard(partition)
                 elif error.code() == KafkaError._PARTITION_EOF:
-                    self.ended.add(m.partition())
+                    self.ended.add(partition)
                     # Marks of transactions take offsets, too.
-                    self.at[m.partition()] = max(self.at[m.partition()], m.offset())
+                    self.at[partition] = max(self.at[partition], offset)
                 elif not error.retriable() and error.code() != KafkaError._ALL_BROKERS_DOWN:
                     raise KafkaException(error)
                 elif error.code() in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN):
                     if not out:
                         raise KafkaException(error)
-            if not some and self.ended >= self.at.keys():
-                break
-            if some and self.ended >= self.at.keys():
+            if self.ended >= self.at.keys():
                 break
         return out
 
@@ -293,7 +280,7 @@ class KafkaFeed:
             rows, _ = fitted(self.declared, [r for r, _ in puts], [p for _, p in puts], bad)
             gone = [dict(zip(self.key, k, strict=True)) for k in net.gone()]
             deletes, _ = fitted(self.declared, gone, ["a deletion"] * len(gone), bad, self.key)
-            given = rows if net.whole else Delta(upserts=rows, deletes=deletes if gone else None)
+            given = rows if net.whole else by_key(self.declared.row, self.key, rows, deletes)
         return Batch(given, cursor, rejected=told(self.declared, bad), whole=net.whole)
 
     def _where(self, m: Any) -> str:
@@ -349,9 +336,7 @@ class KafkaFeed:
         else:
             net.put(at, (row, self._where(m)))
 
-    def _event(
-        self, m: Any, net: Net[Any], positions: dict[str, Any], bad: list[Bad]
-    ) -> None:
+    def _event(self, m: Any, net: Net[Any], positions: dict[str, Any], bad: list[Bad]) -> None:
         """What Debezium tells of a row."""
         if m.value() is None:  # the tombstone behind a deletion
             return

@@ -1,21 +1,10 @@
-"""How feeds and sinks connect to Kafka: options, and what the library is told by them."""
+"""How feeds and sinks connect to Kafka: what the library is told by their options."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from headwater.feeds.kinds import Option
-
-CONNECTION = {
-    "servers": Option(needed=True),
-    "security": Option(("plaintext", "ssl", "sasl_plaintext", "sasl_ssl")),
-    "mechanism": Option(("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")),
-    "username": Option(),
-    "password": Option(secret=True),
-    "ca": Option(),
-}
-"""Options of every feed and sink of the kind."""
 _NAMES = {
     "servers": "bootstrap.servers",
     "security": "security.protocol",

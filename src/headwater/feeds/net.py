@@ -10,6 +10,12 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any, Generic, TypeVar
 
+import pyarrow as pa
+
+from headwater.calculus.types import RecordType
+from headwater.interop.arrow_types import arrow_type
+from headwater.io.rows import CHANGE_TYPE, Delta
+
 Row = TypeVar("Row")
 
 
@@ -70,3 +76,15 @@ class Net(Generic[Row]):
     def weighted(self) -> list[tuple[Row, int]]:
         """Rows with their weights, of a source without a key."""
         return self._weighted
+
+
+def by_key(row: RecordType, key: tuple[str, ...], puts: pa.Table, gone: pa.Table) -> Any:
+    """Rows to put and keys to take away, as `apply` takes them."""
+    if not gone.num_rows:
+        return Delta(upserts=puts)
+    if len(key) < len(row.fields):
+        return Delta(upserts=puts, deletes=gone)
+    kinds = ["upsert"] * puts.num_rows + ["delete_key"] * gone.num_rows
+    schema = pa.schema([(n, arrow_type(t)) for n, t in row.fields])
+    rows = pa.concat_tables([puts.cast(schema), gone.select(schema.names).cast(schema)])
+    return rows.append_column(CHANGE_TYPE, pa.array(kinds))

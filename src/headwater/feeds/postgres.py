@@ -28,8 +28,7 @@ from psycopg import sql
 
 from headwater.errors import BadChange, FeedAway, FeedLost, QueryError
 from headwater.feeds.feed import Batch, Cursor, Declared, Limit
-from headwater.feeds.kinds import Option
-from headwater.feeds.net import Net
+from headwater.feeds.net import Net, by_key
 from headwater.feeds.pgoutput import (
     UNTOLD,
     Decoder,
@@ -40,18 +39,11 @@ from headwater.feeds.pgoutput import (
     lsn_of,
     lsn_text,
 )
-from headwater.feeds.postgres_server import CONNECTION, Column, Server, one_column
+from headwater.feeds.postgres_server import Column, Server, one_column
 from headwater.feeds.postgres_types import can_read, suggested, typed, unfitting
 from headwater.io.rows import Delta
 from headwater.plan.program import WEIGHT
 
-OPTIONS = {
-    **CONNECTION,
-    "slot": Option(),
-    "publication": Option(),
-    "cursor": Option(),
-    "new_columns": Option(("ignore", "stop")),
-}
 IDLE = 16 << 20
 """How much of the server's log is passed over before an empty batch moves the cursor and the slot."""
 ORDERED = ("int2", "int4", "int8", "numeric", "date", "timestamp", "timestamptz", "float8")
@@ -334,7 +326,7 @@ class PostgresFeed:
         assert self.by is not None
         by = sql.Identifier(self.by)
         names = sql.SQL(", ").join(sql.SQL("{}::text").format(sql.Identifier(c.name)) for c in mine)
-        above = sql.SQL("")
+        above: sql.Composable = sql.SQL("")
         if after is not None:
             above = sql.SQL("WHERE {} > {}").format(by, sql.Literal(after["value"]))
         told = sql.SQL(
@@ -362,9 +354,9 @@ class PostgresFeed:
             keys = [(n, t) for n, t in fields if n in self.key]
             gone = net.gone()
             deletes = {n: typed([k[i] for k in gone], t) for i, (n, t) in enumerate(keys)}
-            given: Any = Delta(upserts=puts, deletes=pa.table(deletes) if gone else None)
-            if net.whole:
-                given = puts
+            given = puts
+            if not net.whole:
+                given = by_key(self.declared.row, self.key, puts, pa.table(deletes))
             return Batch(given, cursor, rejected=rejected, whole=net.whole)
         weighted = net.weighted()
         columns = _columns([r for r, _ in weighted], len(fields))

@@ -15,21 +15,8 @@ import psycopg
 from psycopg import sql
 
 from headwater.errors import FeedAway, QueryError
-from headwater.feeds.kinds import NUMBER, Option
 from headwater.feeds.postgres_types import SESSION
 
-CONNECTION = {
-    "host": Option(),
-    "port": Option(NUMBER),
-    "database": Option(),
-    "user": Option(),
-    "password": Option(secret=True),
-    "sslmode": Option(("disable", "allow", "prefer", "require", "verify-ca", "verify-full")),
-    "sslrootcert": Option(),
-    "schema": Option(),
-    "table": Option(),
-}
-"""Options of every feed and sink of the kind. What is not given is what PostgreSQL's own programs would take (PGHOST and others)."""
 _PATIENCE = 10
 """Seconds for a server to answer a new connection."""
 
