@@ -38,8 +38,13 @@ class Beside:
     """What a commit has to say beside the change that it applies: who gave it, and how far that has come."""
 
     facts: Callable[[int], Mapping[str, Any]] = lambda version: {}
-    graph: Callable[[Graph], Graph] = lambda graph: graph
+    graph: Callable[[int, Graph], Graph] = lambda rows, graph: graph
+    """The graph after it, by how many rows were given and the graph before."""
     note: Mapping[str, Any] = field(default_factory=dict)
+    aside: Callable[[int], Mapping[str, Change]] = lambda version: {}
+    """What a version adds to relations that nobody else changes: records that were set aside."""
+    rejected: Mapping[str, int] = field(default_factory=dict)
+    """Records that did not fit, by source."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +121,7 @@ class Applying(Streaming):
                     staged[relation] = staged.get(relation, Change()).with_rows(change)
                 if made.by_key.rows:
                     by_key[made.name] = by_key.get(made.name, Change()).with_rows(made.by_key)
+            staged.update(beside.aside(self.version + 1))
             working, done, size = self._applied(writer, staged, by_key, rows, id, points, beside)
         finally:
             for s in (*staged.values(), *by_key.values()):
@@ -134,6 +140,7 @@ class Applying(Streaming):
             counts.hops,
             "spark" if working.on_spark else "driver",
             id,
+            rejected=dict(beside.rejected),
             late=done.late,
             closed=done.final,
             rounds=rounds_of(self.program, self._rounds),
@@ -218,7 +225,7 @@ class Applying(Streaming):
             over, final, told = self._fold(commit, working, carried, over, final, told)
             made = self._written(working)
             size = self._add_made(commit, made)
-            graph = beside.graph(self._send(commit, before, told, made))
+            graph = beside.graph(sum(rows.values()), self._send(commit, before, told, made))
             self._set_graph(commit, graph, before)
             for n, s in staged.items():
                 if not self.catalog.owning(n).retain and s.rows:
