@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from headwater.feeds.feed import Batch, Feed, Limit
-from headwater.io.rows import CHANGE_TYPE
+from headwater.io.events import CHANGE_TYPE
 
 
 class Taken:

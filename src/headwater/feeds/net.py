@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from headwater.calculus.types import RecordType
 from headwater.interop.arrow_types import arrow_type
-from headwater.io.rows import CHANGE_TYPE, Delta
+from headwater.io.events import CHANGE_TYPE, Delta
 
 Row = TypeVar("Row")
 

@@ -41,7 +41,7 @@ from headwater.feeds.pgoutput import (
 )
 from headwater.feeds.postgres_server import Column, Server, one_column
 from headwater.feeds.postgres_types import can_read, suggested, typed, unfitting
-from headwater.io.rows import Delta
+from headwater.io.events import Delta
 from headwater.plan.program import WEIGHT
 
 IDLE = 16 << 20
