@@ -146,6 +146,13 @@ _KAFKA = {
     "new_columns": _NEW_COLUMNS,
 }
 KINDS: dict[str, Kind] = {
+    "delta": Kind(
+        "headwater.feeds.delta:DeltaFeed",
+        {"new_columns": _NEW_COLUMNS},
+        path=True,
+        extra="delta",
+        needs=("deltalake",),
+    ),
     "postgres": Kind(
         "headwater.feeds.postgres:PostgresFeed",
         _POSTGRES,
