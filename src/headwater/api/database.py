@@ -19,6 +19,7 @@ from headwater.api.handles import Source, ViewHandle
 from headwater.api.sinking import SinkHandle
 from headwater.api.stages import FlowHandle, StageHandle
 from headwater.api.streams import StreamHandle
+from headwater.api.taking import Looks
 from headwater.api.writing import asked_to_keep
 from headwater.engine.policy import Policy
 from headwater.engine.spark.session import Session
@@ -61,6 +62,7 @@ class Database(Explaining):
         self._bound, self._failures, self._seen_ready = {}, {}, []
         self._folds = {}
         self._sinks, self._sinks_held, self._sinks_lock = {}, {}, threading.RLock()
+        self._opened, self._batches = {}, Looks()
         self._watched, self._regions, self._promises_known = {}, {}, []
         asked = {"versions": keep_versions, "minutes": keep_minutes}
         super().__init__(path, session, asked_to_keep(asked))

@@ -17,6 +17,7 @@ from headwater.api.directories import FilesRead, not_named
 from headwater.api.epochs import Prepared
 from headwater.api.held import failure
 from headwater.api.sinking import Sinking
+from headwater.api.taking import BatchRead, not_opened
 from headwater.dataflow.calling import Failed
 from headwater.dataflow.graph import Graph
 from headwater.dataflow.queues import Inbox
@@ -80,7 +81,7 @@ class Running(Sinking):
         started = time.monotonic()
         self._stopping = threading.Event()
         self._failures = {}
-        self._look_again()
+        self._look_again(rested=True)
         out = Progress()
         turns = _Turns(rounds)
         while True:
@@ -102,7 +103,7 @@ class Running(Sinking):
                 continue
             if every is None:
                 break
-            self._failures.clear()
+            self._failures = {n: f for n, f in self._failures.items() if self._is_resting(n)}
             self._look_again()
             self._stopping.wait(every if left is None else min(every, left))
             self.refresh()
@@ -189,7 +190,7 @@ class Running(Sinking):
             self._writer.lease.check()
 
     def _one(
-        self, name: str, prepare: Callable[[], Prepared | FilesRead], turns: _Turns
+        self, name: str, prepare: Callable[[], Prepared | FilesRead | BatchRead], turns: _Turns
     ) -> list[str]:
         """An epoch of a stage, and of those that run together with it, committed; who ran.
 
@@ -239,7 +240,8 @@ class Running(Sinking):
                 continue
             if run is not None:
                 ready[name] = run, inboxes
-        for name in self._directories_ready(graph, self._failures):
+        fed = self._feeds_ready(graph, self._failures)
+        for name in [*self._directories_ready(graph, self._failures), *fed]:
             ready[name] = Run(), {}
         schedule = graph.schedule.seen(list(ready))
         full = [n for n in ready if bottlenecks and self._full(n, graph, waits)]
@@ -295,6 +297,9 @@ class Running(Sinking):
         for made in self.directories().values():
             if not self._is_watched(made):
                 raise not_named(made)
+        for made in self.fed().values():
+            if not self._is_opened(made):
+                raise not_opened(made)
         if missing:
             raise StageMissing(
                 f"the stage `{missing[0]}` has input to read, and no function in this process",

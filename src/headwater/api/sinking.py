@@ -20,7 +20,7 @@ from headwater.api.epochs import Epochs
 from headwater.api.following import Follows
 from headwater.errors import HeadwaterError, InUse, NameTaken, QueryError, SinkAway, SinkMissing
 from headwater.sinks.foreach import Foreach
-from headwater.sinks.kinds import FOREACH, Kind, check_there, checked_options, kind_of, make_sink
+from headwater.sinks.kinds import FOREACH, Kind, checked_options, kind_of
 from headwater.sinks.sink import Place, Sink, Target
 from headwater.sinks.sync import Synced, decided, sync
 from headwater.state.directory import local_path
@@ -37,7 +37,7 @@ class SinkDef:
     of: str
     format: str
     path: str | None = None
-    options: dict[str, Any] = field(default_factory=dict)
+    options: dict[str, str] = field(default_factory=dict)
     """Those that were given, but for secrets."""
 
 
@@ -66,7 +66,7 @@ class _Here:
 
     made: SinkDef
     kind: Kind
-    options: dict[str, Any]
+    options: dict[str, str]
     function: Callable[[pa.Table, int], Any] | None
     sink: Sink | None = None
     schema: pa.Schema | None = None
@@ -147,20 +147,16 @@ class Sinking(Epochs):
         """
         kind, format = self._kind(name, format, foreach)
         checked = checked_options(name, format, kind, options)
-        check_there(name, format, kind)
-        if (path is None and kind.path == "needed") or (
-            path is not None and kind.path == "refused"
-        ):
-            told = "has no path" if path is None else "has a path"
+        if (path is None) == kind.path:
             raise QueryError(
-                f"the sink `{name}` {told}", hint=f"for {format} sinks a path is {kind.path}"
+                f"the sink `{name}` {'has a path' if path else 'has no path'}",
+                hint=f"{format} sinks {'need one' if kind.path else 'have none'}",
             )
-        given = {n: checked[n] for n in options or {} if n not in kind.secret}
-        full = None if path is None else str(local_path(path)) if "://" not in str(path) else path
+        full = None if path is None else str(local_path(path))
         with self._locked():
             self._writing()
             view = self._followed(name, of, format, kind)
-            definition = SinkDef(name, view.name, format, full, given)
+            definition = SinkDef(name, view.name, format, full, kind.shown(checked))
             known = self.sink_defs.get(name)
             if known is None:
                 self._check_name(name)
@@ -214,7 +210,7 @@ class Sinking(Epochs):
     def _look_at(self, here: _Here, view: Follows) -> None:
         """Looks at the target for the first time: it may be somebody else's, or out of reach for good."""
         name = here.made.name
-        sink = self._opened(here, view)
+        sink = self._sink_of(here, view)
         try:
             there = sink.place()
             decided(there, view, view.newest(), f"the target of the sink `{name}`")
@@ -222,7 +218,7 @@ class Sinking(Epochs):
         except SinkAway:
             pass  # it may come back, and `run` tries again
 
-    def _opened(self, here: _Here, view: Follows) -> Sink:
+    def _sink_of(self, here: _Here, view: Follows) -> Sink:
         """The sink of a definition; made anew where the view has other columns by now."""
         if here.sink is not None and here.schema == view.schema:
             return here.sink
@@ -240,7 +236,7 @@ class Sinking(Epochs):
         else:
             key = view.key
             target = Target(name, view.name, view.schema, key, here.made.path, here.options)
-            here.sink = make_sink(here.kind, target)
+            here.sink = here.kind.made(target)
         return here.sink
 
     # --- bringing them on -------------------------------------------------------------------------------------------
@@ -270,8 +266,8 @@ class Sinking(Epochs):
         with self._sinks_lock:
             started = time.monotonic()
             view = self._followed(name, here.made.of, here.made.format, here.kind)
-            sink = self._opened(here, view)
-            gap = str(here.options.get("gap", "whole"))
+            sink = self._sink_of(here, view)
+            gap = here.options.get("gap", "whole")
             try:
                 done = sync(sink, view, f"the target of the sink `{name}`", gap)
             finally:

@@ -62,8 +62,8 @@ class Target:
     key: tuple[str, ...] | None
     """The columns that tell its rows apart, none where it has one row at most; None where that is not known."""
     path: str | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
-    """Those of its kind, checked, each with its type; one that was left out has its default."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """Those of its kind that were given, checked, as text, as scripts give nothing else; secrets too."""
 
 
 class Rows:
