@@ -18,6 +18,7 @@ from headwater.api.executing import Executing
 from headwater.api.handles import Source, ViewHandle
 from headwater.api.stages import FlowHandle, StageHandle
 from headwater.api.streams import StreamHandle
+from headwater.api.taking import Looks
 from headwater.api.writing import asked_to_keep
 from headwater.engine.policy import Policy
 from headwater.engine.spark.session import Session
@@ -59,6 +60,7 @@ class Database(Executing):
         self.policy = Policy()
         self._bound, self._failures, self._seen_ready = {}, {}, []
         self._folds = {}
+        self._opened, self._batches = {}, Looks()
         self._watched, self._regions, self._promises_known = {}, {}, []
         asked = {"versions": keep_versions, "minutes": keep_minutes}
         super().__init__(path, session, asked_to_keep(asked))
