@@ -24,7 +24,7 @@ from headwater.engine.here.equal_rows import consolidated
 from headwater.engine.view_rows import repeated
 from headwater.errors import BadChange, UnknownName
 from headwater.interop.spark_text import column_name
-from headwater.io.rows import Delta
+from headwater.io.events import Delta
 from headwater.language.schema import sql_name
 from headwater.plan.program import WEIGHT
 from headwater.script.statements import Delete, Insert, Update
