@@ -204,6 +204,14 @@ class KeyConflict(BadChange, LabelConflict):
     """Rows whose key is NULL, or would be there more than once; the key, and the rows that have it."""
 
 
+class FeedAway(HeadwaterError):
+    """A feed whose server or path is not there now, or lets nobody in: it is tried again, and the rest goes on."""
+
+
+class FeedLost(HeadwaterError):
+    """A feed of which what comes behind the cursor is gone: a slot that was dropped, a change feed that was cleaned up, another topic."""
+
+
 class BadPattern(HeadwaterError):
     """A pattern or punctuation that means nothing: a value of a wrong type, ends turned round, an unknown column."""
 

@@ -1,7 +1,8 @@
 """A database: declared sources and views in a directory, changes applied to them, answers read from them.
 
 `Database` is made in layers, each of which knows those before it: reading (`versions`), committing (`writing`),
-applying changes (`applying`), declaring sources and views (`declaring`), and here what is in it, by name.
+applying changes (`applying`), declaring sources and views (`declaring`), carrying out statements (`executing`), and here
+what is in it, by name.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from headwater.api.asking import Asking
-from headwater.api.explaining import Explaining
+from headwater.api.executing import Executing
 from headwater.api.handles import Source, ViewHandle
 from headwater.api.stages import FlowHandle, StageHandle
 from headwater.api.streams import StreamHandle
+from headwater.api.taking import Looks
 from headwater.api.writing import asked_to_keep
 from headwater.engine.policy import Policy
 from headwater.engine.spark.session import Session
@@ -38,7 +40,7 @@ def open_database(
     return Database(path, spark, partitions, keep_versions, keep_minutes)
 
 
-class Database(Explaining):
+class Database(Executing):
     """Sources and views in a directory; made by `headwater.open`.
 
     Threads may share a handle: reads go on beside each other, and writes wait for one another. A process that was
@@ -58,6 +60,7 @@ class Database(Explaining):
         self.policy = Policy()
         self._bound, self._failures, self._seen_ready = {}, {}, []
         self._folds = {}
+        self._opened, self._batches = {}, Looks()
         self._watched, self._regions, self._promises_known = {}, {}, []
         asked = {"versions": keep_versions, "minutes": keep_minutes}
         super().__init__(path, session, asked_to_keep(asked))

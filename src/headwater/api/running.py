@@ -16,6 +16,7 @@ from headwater.api.catalog import Catalog, as_stored
 from headwater.api.directories import FilesRead, not_named
 from headwater.api.epochs import Epochs, Prepared
 from headwater.api.held import failure
+from headwater.api.taking import BatchRead, not_opened
 from headwater.dataflow.calling import Failed
 from headwater.dataflow.graph import Graph
 from headwater.dataflow.queues import Inbox
@@ -77,7 +78,7 @@ class Running(Epochs):
         started = time.monotonic()
         self._stopping = threading.Event()
         self._failures = {}
-        self._look_again()
+        self._look_again(rested=True)
         out = Progress()
         turns = _Turns(rounds)
         while True:
@@ -98,7 +99,7 @@ class Running(Epochs):
                 continue
             if every is None:
                 break
-            self._failures.clear()
+            self._failures = {n: f for n, f in self._failures.items() if self._is_resting(n)}
             self._look_again()
             self._stopping.wait(every if left is None else min(every, left))
             self.refresh()
@@ -183,7 +184,7 @@ class Running(Epochs):
             self._writer.lease.check()
 
     def _one(
-        self, name: str, prepare: Callable[[], Prepared | FilesRead], turns: _Turns
+        self, name: str, prepare: Callable[[], Prepared | FilesRead | BatchRead], turns: _Turns
     ) -> list[str]:
         """An epoch of a stage, and of those that run together with it, committed; who ran.
 
@@ -233,7 +234,8 @@ class Running(Epochs):
                 continue
             if run is not None:
                 ready[name] = run, inboxes
-        for name in self._directories_ready(graph, self._failures):
+        fed = self._feeds_ready(graph, self._failures)
+        for name in [*self._directories_ready(graph, self._failures), *fed]:
             ready[name] = Run(), {}
         schedule = graph.schedule.seen(list(ready))
         full = [n for n in ready if bottlenecks and self._full(n, graph, waits)]
@@ -286,6 +288,9 @@ class Running(Epochs):
         for made in self.directories().values():
             if not self._is_watched(made):
                 raise not_named(made)
+        for made in self.fed().values():
+            if not self._is_opened(made):
+                raise not_opened(made)
         if missing:
             raise StageMissing(
                 f"the stage `{missing[0]}` has input to read, and no function in this process",
