@@ -125,9 +125,8 @@ class Arrangement:
             return self._consolidated([], True)
         names = spec.keys if whole_key else list(spec.lookup)
         wanted = all_parts([canonical(column(keys, n)).cast(spec.types[n]) for n in names])
-        return self.watched(
-            self._found(hashes(keys), names, wanted, linear, share, most), "look-up"
-        )
+        found = self._found(hashes(keys), names, wanted, linear, share, most)
+        return self.watched(found, "look-up")
 
     def _found(
         self,
@@ -417,9 +416,7 @@ def _in_share(spec: MapSpec, table: pa.Table, share: Share) -> Bools:
 
 def _within(h: Ints, order: Ints, ref: RunRef) -> Ints:
     """Those of the keys, given in the order of their hashes, that lie in a run's range."""
-    if not len(order) or h[order[-1]] < ref.low or h[order[0]] > ref.high:
-        return order[:0]
-    if ref.low <= h[order[0]] and h[order[-1]] <= ref.high:
+    if len(order) and ref.low <= h[order[0]] and h[order[-1]] <= ref.high:
         return order
     sorted_h = h[order]
     first = np.searchsorted(sorted_h, np.int64(ref.low), "left")
