@@ -26,7 +26,8 @@ from deltalake.exceptions import DeltaError, DeltaProtocolError, TableNotFoundEr
 from headwater.errors import BadChange, FeedAway, FeedLost, QueryError
 from headwater.feeds.feed import Batch, Cursor, Declared, Limit
 from headwater.interop.arrow_types import arrow_type
-from headwater.io.rows import CHANGE_TYPE, SIGNS
+from headwater.io.events import CHANGE_TYPE
+from headwater.io.rows import SIGNS
 from headwater.plan.program import WEIGHT
 
 ENABLED = "delta.enableChangeDataFeed"
