@@ -24,13 +24,14 @@ from hypothesis import strategies as st
 from headwater.state import compaction, search
 from headwater.state import ends as ordered
 from headwater.state import run as runs
-from headwater.state.arrangement import Arrangement, plus, replaced, sums
+from headwater.state.adding import plus, replaced, sums
+from headwater.state.arrangement import Arrangement
 from headwater.state.collection import Keep
 from headwater.state.ends import first_k, last_k
 from headwater.state.files import LocalFiles
 from headwater.state.keys import Ints, boundaries, canonical, expand, parts, row_bytes, sort_order
 from headwater.state.run import MapSpec, Order, Run, RunRef, Runs, Writer
-from headwater.state.search import Few, Hashes
+from headwater.state.search import Hashes
 from headwater.state.store import Store, StoreWriter
 from test_keys import Memory, written
 
@@ -474,13 +475,13 @@ def test_lookup_stops_at_the_newest_run(
     every = table(COUNTS, k=range(10), n=1)
     arrangement = grown(writer, COUNTS, every, every, table(COUNTS, k=[1], n=1), every)
     searched: list[list[int]] = []
-    inner = Few.ranges
+    inner = Hashes.ranges
 
-    def outer(self: Few, wanted: Ints) -> tuple[Ints, Ints]:
+    def outer(self: Hashes, wanted: Ints) -> tuple[Ints, Ints]:
         searched.append(wanted.tolist())
         return inner(self, wanted)
 
-    monkeypatch.setattr(Few, "ranges", outer)
+    monkeypatch.setattr(Hashes, "ranges", outer)
     found = arrangement.lookup(keys(1, 5, 77))
     assert found.column("n").to_pylist() == [4, 3]
     assert searched == [[1, 5]]  # 77 lies outside of every run

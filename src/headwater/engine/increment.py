@@ -17,7 +17,7 @@ on the way; of stored rows, and of the parts of nested ones, the entries that we
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from pathlib import Path
 
 import pyarrow as pa
@@ -117,6 +117,7 @@ class Increment:
         self.changes: dict[str, Change] = {}
         self.later: dict[str, list[pa.Table]] = {}
         self.routes = known = routes(program)
+        self.looked_up: Set[str] = known.looked_up
         self.wanted = wanted
         answering = [program.views[n].stratum for n in wanted]
         self.asked = {name for name in answering if name is not None}
@@ -288,16 +289,16 @@ class Increment:
 
     def _merge(self, emitted: Mapping[str, list[pa.Table]]) -> None:
         """Merges at once the maps that statements look up; the others later, all rounds together."""
-        looked_up = self.routes.looked_up
-        now = {n: tables for n, tables in emitted.items() if n in looked_up}
+        now = {n: tables for n, tables in emitted.items() if n in self.looked_up}
         for n, tables in emitted.items():
-            if n not in looked_up:
+            if n not in self.looked_up:
                 self.later.setdefault(n, []).extend(tables)
         self._add(now)
 
-    def settle(self, level: int | None = None) -> None:
-        """Merges what was put off, of the maps up to a level."""
+    def settle(self, level: int | None = None, of: Collection[str] | None = None) -> None:
+        """Merges what was put off: all of it, or of the maps up to a level, or of those that are named."""
         names = [n for n in self.later if level is None or self.program.maps[n].level <= level]
+        names = [n for n in names if of is None or n in of]
         self._add({n: self.later.pop(n) for n in names})
 
     def _add(self, emitted: Mapping[str, list[pa.Table]]) -> None:

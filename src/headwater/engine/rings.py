@@ -22,7 +22,7 @@ from headwater.calculus.types import DyadicType, Exact, IntType, RealType, RingT
 from headwater.interop.arrow_types import arrow_type
 from headwater.plan.program import Map, Stratum, Told
 from headwater.state import exact
-from headwater.state.arrangement import halves
+from headwater.state.adding import halves
 from headwater.state.run import MapSpec, Order, cast, column
 
 ODD = ("nan", "pos", "neg")

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 Bools = np.ndarray[Any, np.dtype[np.bool_]]
+INTEGER = pa.int64()
 
 
 def canonical(column: pa.Array, compared: bool = True) -> pa.Array:
@@ -25,7 +26,7 @@ def canonical(column: pa.Array, compared: bool = True) -> pa.Array:
     A column that is not `compared` keeps its floats as they are.
     """
     t = column.type
-    if pa.types.is_integer(t):
+    if t == INTEGER:
         return column
     if pa.types.is_floating(t):
         if not compared:
@@ -63,7 +64,7 @@ def stored(t: pa.DataType) -> pa.DataType:
 def parts(column: pa.Array) -> list[pa.Array]:
     """Flat columns that compare and order like the (canonical) column."""
     t = column.type
-    if pa.types.is_integer(t):
+    if t == INTEGER:
         return [column]
     if pa.types.is_floating(t):
         bits = np.asarray(column.fill_null(0.0).cast(pa.float64())).view(np.int64)

@@ -32,11 +32,13 @@ from headwater.errors import DamagedState
 from headwater.state import zones
 from headwater.state.files import NO_FILE, FileSystem, fresh_name
 from headwater.state.keys import Ints, all_parts, canonical, parts, stored
-from headwater.state.search import SMALL, Hashes, search_in
+from headwater.state.search import Hashes
 from headwater.state.zones import Noted, Zoned
 
 SEGMENT = 4_000_000
 """Rows of a segment at most: what a compaction holds in memory at a time."""
+GATHERED = 65_536
+"""Rows of a run that is put together in memory before it is written."""
 MAGIC = b"ARROW1"
 LEAST, MOST = -(1 << 63), 1 << 63
 """The hash space is [LEAST, MOST)."""
@@ -135,6 +137,11 @@ class MapSpec:
         columns = [(n, stored(types[n])) for n in (*self.keys, *self.rings)]
         return pa.schema([("_h", pa.int64()), *columns])
 
+    @cached_property
+    def types(self) -> dict[str, pa.DataType]:
+        """The same by name."""
+        return {f.name: f.type for f in self.schema}
+
     def described(self) -> dict[str, Any]:
         """The spec as plain data, for the log and its fingerprint."""
         return {
@@ -226,7 +233,7 @@ class Run:
     @cached_property
     def hashes(self) -> Hashes:
         """The hashes, to search in."""
-        return search_in([s.h for s in self.segments])
+        return Hashes([s.h for s in self.segments])
 
     def take(self, rows: Ints, names: list[str] | None = None) -> pa.Table:
         """Some rows, in the order asked for."""
@@ -398,16 +405,16 @@ def prepared(spec: MapSpec, table: pa.Table) -> pa.Table:
     """A table of entries with the stored columns, in canonical form; what a latest map holds is kept as it is."""
     held = set(spec.rings) if spec.kind == "latest" else set()
     arrays = []
-    for wanted in spec.schema:
-        made = canonical(column(table, wanted.name), compared=wanted.name not in held)
-        arrays.append(cast(made, wanted.type))
+    for name, wanted in spec.types.items():
+        made = canonical(column(table, name), compared=name not in held)
+        arrays.append(cast(made, wanted))
     return pa.Table.from_arrays(arrays, schema=spec.schema)
 
 
 def column(table: pa.Table, name: str) -> pa.Array:
     """A column of a table as one array."""
     found = table.column(name)
-    if isinstance(found, pa.Array):
+    if type(found) is not pa.ChunkedArray:
         return found
     if found.num_chunks == 1:
         return found.chunk(0)
@@ -486,7 +493,7 @@ class Writer:
             schema = spec.schema.with_metadata({ABOUT: about})
             # Arrow writes a run in some twenty pieces: those of a small one are gathered.
             some = list(islice(tables, 2))
-            alone = len(some) == 1 and some[0].num_rows <= SMALL
+            alone = len(some) == 1 and some[0].num_rows <= GATHERED
             small = pa.BufferOutputStream() if alone else None
             tables = chain(some, tables)
             with pa.ipc.new_file(small or pa.PythonFile(sink, "w"), schema) as out:

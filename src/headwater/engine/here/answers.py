@@ -90,6 +90,12 @@ def _merge_map(working: Working, m: Map, tables: list[pa.Table], blind: bool) ->
     return touched
 
 
+@lru_cache(maxsize=1024)
+def _keys_of(group: Map) -> MapSpec:
+    """The keys of a group's map as a map of their own."""
+    return MapSpec("keys", spec_of(group).key, (("_n", pa.int64()),), group.lookup)
+
+
 def different(group: Map, keys: list[pa.Table]) -> pa.Table:
     """Different keys of a group's map, with their hash."""
     if not group.key:
@@ -99,12 +105,6 @@ def different(group: Map, keys: list[pa.Table]) -> pa.Table:
     table = table.append_column("_n", pa.array(np.ones(table.num_rows, np.int64)))
     table = table.add_column(0, "_h", hashed(table, group.lookup))
     return total(spec, prepared(spec, table)).select(["_h", *group.columns])
-
-
-@lru_cache(maxsize=1 << 12)
-def _keys_of(group: Map) -> MapSpec:
-    """The keys of a group's map, as a map that counts them."""
-    return MapSpec("keys", spec_of(group).key, (("_n", pa.int64()),), group.lookup)
 
 
 # --- answers --------------------------------------------------------------------------------------------------
@@ -183,7 +183,7 @@ def keep_answers(working: Working, stratum: Stratum, change: pa.Table) -> None:
     assert m is not None
     names = by_end.answered(stratum) if stratum.rounds else [n for n, _ in stratum.components]
     columns = [column(change, n) for n in names]
-    types = [spec_of(m).schema.field(n).type for n in m.columns]
+    types = [spec_of(m).types[n] for n in m.columns]
     arrays = {n: cast(c, t) for n, c, t in zip(m.columns, columns, types, strict=True)}
     table = pa.table({**arrays, "r0": column(change, WEIGHT)})
     entries, _ = working.now(m.name).merge(changes_of(m, table), blind=True)

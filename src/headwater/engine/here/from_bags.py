@@ -27,7 +27,8 @@ from headwater.engine.here.windows import Carry, evaluate, exact
 from headwater.engine.rings import exactly
 from headwater.interop.arrow_types import arrow_type
 from headwater.plan.program import COLLECT, ENDS, FromBag, Ranked
-from headwater.state.arrangement import INDEX, Arrangement, plus, replaced, sums
+from headwater.state.adding import plus, replaced, sums
+from headwater.state.arrangement import INDEX, Arrangement
 from headwater.state.ends import first_k, last_k
 from headwater.state.keys import Ints
 from headwater.state.positions import AT, from_position

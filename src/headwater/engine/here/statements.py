@@ -18,7 +18,8 @@ from headwater.engine.here import arrow
 from headwater.engine.probing import probe
 from headwater.engine.rings import ODD, product, ring_columns, spec_of
 from headwater.plan.program import WEIGHT, Bind, Expand, Filter, Lookup, Map, Statement, Step
-from headwater.state.arrangement import INDEX, WHOLE, Arrangement, Share, stretch, zeros
+from headwater.state.adding import zeros
+from headwater.state.arrangement import INDEX, WHOLE, Arrangement, Share, stretch
 from headwater.state.hashing import hash_keys
 from headwater.state.run import cast, column, hashes
 
@@ -191,7 +192,7 @@ def emit(statement: Statement, table: pa.Table) -> pa.Table:
     target = statement.target
     spec = spec_of(target)
     arrays = {
-        name: cast(column(table, given), spec.schema.field(name).type)
+        name: cast(column(table, given), spec.types[name])
         for (name, _), given in zip(target.key, statement.key, strict=True)
     }
     if statement.sign < 0:
