@@ -199,9 +199,9 @@ def test_a_bag_is_searched_where_the_extreme_itself_goes(db: hw.Database) -> Non
     searched: list[int] = []
     inner = from_bags.first_k
 
-    def counted(at: Arrangement, keys: pa.Table, k: int) -> pa.Table:
+    def counted(at: Arrangement, keys: pa.Table, k: int, reach: int) -> pa.Table:
         searched.append(keys.num_rows)
-        return inner(at, keys, k)
+        return inner(at, keys, k, reach)
 
     with patch.object(from_bags, "first_k", counted):
         db.apply({"r": rows(*((k, 0, k - 5) for k in range(10)))})

@@ -43,6 +43,8 @@ from headwater.state.run import MapSpec, cast, column, hashes, prepared
 
 CELL, TIMES = "row.", "row"
 """How the cells of an answer and its multiplicity are called among the components."""
+GONE = 4
+"""Entries of a run that are read at once where the nearest element is gone: it is there still, and what takes it away too."""
 Changes = Mapping[str, list[pa.Table]]
 """Emitted rows by map."""
 
@@ -215,7 +217,8 @@ def current(
         if known is None:
             arrays[b.column] = from_bag(maps(b.map.name), b, live)
         elif len(known.unknown):
-            searched = from_bag(maps(b.map.name), b, live.take(pa.array(known.unknown)))
+            some = live.take(pa.array(known.unknown))
+            searched = from_bag(maps(b.map.name), b, some, GONE)
             arrays[b.column] = known.with_searched(searched)
         else:
             arrays[b.column] = known.values

@@ -38,11 +38,11 @@ ALL = 1 << 40
 """More rows than a group has."""
 
 
-def from_bag(at: Arrangement, b: FromBag, keys: pa.Table) -> pa.Array:
-    """The value of a function of each group's bag."""
+def from_bag(at: Arrangement, b: FromBag, keys: pa.Table, reach: int = 1) -> pa.Array:
+    """The value of a function of each group's bag; `reach` is how much of it is read at once for the nearest element."""
     if b.function in ENDS:
         last, item = ENDS[b.function]
-        found = last_k(at, keys, 1) if last else first_k(at, keys, 1)
+        found = (last_k if last else first_k)(at, keys, 1, reach)
         # If a group has several entries here they are nearest first: written backwards, the first of them stays. A
         # group without entries keeps -1, and gets NULL.
         index = np.asarray(column(found, INDEX))
