@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headwater.errors import QueryError
+from headwater.feeds.kinds import KINDS as FEEDS
 from headwater.feeds.kinds import Option, checked, module_of
 from headwater.sinks.sink import Sink, Target
 
@@ -51,7 +52,15 @@ class Kind:
         return {n: v for n, v in options.items() if not known[n].secret}
 
 
+_POSTGRES = ("host", "port", "database", "user", "password", "sslmode", "sslrootcert", "schema")
+_KAFKA = ("servers", "security", "mechanism", "username", "password", "ca", "topic")
 KINDS: dict[str, Kind] = {
+    "postgres": Kind(
+        "headwater.sinks.postgres:make",
+        {n: FEEDS["postgres"].options[n] for n in (*_POSTGRES, "table")},
+        extra="postgres",
+        needs=("psycopg",),
+    ),
     "jsonl": Kind("headwater.sinks.jsonl:make", path=True, nested=True),
 }
 FOREACH = Kind("", nested=True)
