@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -14,13 +13,7 @@ import pytest
 import headwater as hw
 from headwater.errors import HeadwaterError
 from postgres_server import postgres
-
-QUERIES = {
-    "by key": "SELECT a, count(*) AS n, sum(x) AS total FROM t GROUP BY a",
-    "rows": "SELECT a, x FROM t WHERE x > 2",
-    "one row": "SELECT count(*) AS n, max(a) AS most FROM t",
-    "all are key": "SELECT DISTINCT a, x FROM t",
-}
+from view_changes import QUERIES, changed, view_of
 
 
 def server(*tables: str) -> Any:
@@ -43,36 +36,15 @@ def rows_of(c: Any, table: str) -> Counter[Any]:
     return Counter(c.execute(f"SELECT {shown} FROM {table}").fetchall())
 
 
-def view_of(db: Any, view: str) -> Counter[Any]:
-    out: Counter[Any] = Counter()
-    for r in db.table(view).to_pylist():
-        w = r.pop("_w")
-        out[tuple(r.values())] += w
-    return out
-
-
 @pytest.mark.parametrize("case", QUERIES)
 def test_a_table_is_the_view_through_random_changes(case: str, tmp_path: Path) -> None:
-    c, rng = server("kept"), random.Random(case)
-    db = hw.open(tmp_path / "db")
-    db.source("t", "id int, a string, x int", key="id")
-    db.view("v", QUERIES[case])
-    db.sink("kept", "v", format="postgres", options=postgres().options)
-    for n in range(12):
-        ids = rng.sample(range(30), 8)
-        a = [rng.choice(["x", "y", "", None, 'q"\n,']) for _ in ids]
-        rows = [(i, s, rng.choice([1, 2, 3, 4, None])) for i, s in zip(ids, a, strict=True)]
-        there = {r["id"] for r in db.table("t").to_pylist()}
-        gone = [i for i in range(30) if i in there and i not in ids and rng.random() < 0.2]
-        db.apply({"t": hw.Delta(upserts=rows, deletes=gone)})
-        if n % 3:
-            db.run()
-            assert rows_of(c, "kept") == view_of(db, "v"), n
-        if n == 7:
-            db.close()
-            db = hw.open(tmp_path / "db")
-            db.sink("kept", "v", format="postgres", options=postgres().options)
-    db.close()
+    c = server("kept")
+
+    def declare(db: Any) -> None:
+        db.sink("kept", "v", format="postgres", options=postgres().options)
+
+    for db in changed(tmp_path / "db", case, declare):
+        assert rows_of(c, "kept") == view_of(db, "v")
 
 
 def test_values_of_every_type_and_a_place_in_the_same_transaction(tmp_path: Path) -> None:

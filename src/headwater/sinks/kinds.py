@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headwater.errors import QueryError
+from headwater.feeds.kinds import BOOLEAN, Option, checked, module_of
 from headwater.feeds.kinds import KINDS as FEEDS
-from headwater.feeds.kinds import Option, checked, module_of
 from headwater.sinks.sink import Sink, Target
 
 COMMON = {"gap": Option(("whole", "stop"))}
@@ -60,6 +60,22 @@ KINDS: dict[str, Kind] = {
         {n: FEEDS["postgres"].options[n] for n in (*_POSTGRES, "table")},
         extra="postgres",
         needs=("psycopg",),
+    ),
+    "delta": Kind(
+        "headwater.sinks.delta:make",
+        {"change_feed": Option(BOOLEAN)},
+        path=True,
+        extra="delta",
+        needs=("deltalake",),
+    ),
+    "kafka": Kind(
+        "headwater.sinks.kafka:make",
+        {
+            **{n: FEEDS["kafka"].options[n] for n in _KAFKA},
+            "records": Option(("upsert", "debezium")),
+        },
+        extra="kafka",
+        needs=("confluent_kafka",),
     ),
     "jsonl": Kind("headwater.sinks.jsonl:make", path=True, nested=True),
 }
