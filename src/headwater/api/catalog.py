@@ -37,7 +37,9 @@ from headwater.calculus.terms import (
 from headwater.calculus.types import DOUBLE, INT, REAL, MapType, RecordType, bag, has_box
 from headwater.calculus.windows import Window
 from headwater.errors import DamagedState, HeadwaterError, StateError
+from headwater.io.events import CONFLICTS, ERROR, REPLACE, ByKey
 from headwater.io.files import FORMATS
+from headwater.io.sequences import sequence_map
 from headwater.language.closes import Scheme
 from headwater.language.declared import Limit, declared
 from headwater.language.functions import DEFINED
@@ -88,6 +90,10 @@ class SourceDef:
     """The schemes by which it is closed, each as the text of its plain data."""
     late: str = ""
     """What becomes of late rows, if it was said."""
+    sequence_by: str = ""
+    """The column that orders events of a key; with its type where it is none of the source's and comes with changes alone."""
+    on_conflict: str = ""
+    """What an insert of a key that is there does, if it was said."""
     bad: str = "stop"
     """What becomes of records of its feed that do not fit."""
 
@@ -100,6 +106,23 @@ class SourceDef:
     def schemes(self) -> tuple[Scheme, ...]:
         """The schemes by which it is closed."""
         return tuple(Scheme.read(json.loads(d)) for d in self.closes)
+
+    @cached_property
+    def by(self) -> ByKey:
+        """How it takes rows by key."""
+        if not self.key:
+            return ByKey()
+        low = {n.lower(): n for n, _ in self.row.fields}
+        name, beside = low.get(self.sequence_by.lower(), ""), None
+        if self.sequence_by and not name:
+            ((name, beside),) = columns(self.sequence_by).fields
+        conflict = self.on_conflict or (REPLACE if name else ERROR)
+        return ByKey(self.parts[0].key, conflict, name, beside)
+
+    @cached_property
+    def sequences(self) -> Map | None:
+        """The map of what is remembered of keys, where their events have a sequence."""
+        return sequence_map(self.name, self.row, self.by) if self.sequence_by else None
 
     @property
     def lateness(self) -> str:
@@ -427,6 +450,9 @@ def _check_schemes(source: SourceDef) -> None:
             raise ValueError(f"`{source.name}` is closed by {s.columns}")
     if source.retain not in (True, False, "open"):
         raise ValueError(f"`{source.name}` keeps {source.retain!r}")
+    if source.on_conflict not in ("", *CONFLICTS) or (source.sequence_by and not source.key):
+        raise ValueError(f"`{source.name}` has {source.on_conflict!r}, {source.sequence_by!r}")
+    _ = source.by  # its sequence is a column, or has a type
 
 
 @lru_cache(maxsize=4096)
