@@ -14,8 +14,9 @@ from typing import Any
 
 from headwater.api.catalog import Catalog, as_stored
 from headwater.api.directories import FilesRead, not_named
-from headwater.api.epochs import Epochs, Prepared
+from headwater.api.epochs import Prepared
 from headwater.api.held import failure
+from headwater.api.sinking import Sinking
 from headwater.api.taking import BatchRead, not_opened
 from headwater.dataflow.calling import Failed
 from headwater.dataflow.graph import Graph
@@ -46,6 +47,8 @@ class Progress:
     waiting: dict[str, dict[str, int]] = field(default_factory=dict)
     """By stage and input, how many complete frames wait; only stages that have any, or are held."""
     held: dict[str, str] = field(default_factory=dict)
+    synced: dict[str, int] = field(default_factory=dict)
+    """The sinks that were brought on, and to which versions."""
     stopped: str = "nothing can run"
 
     def __str__(self) -> str:
@@ -54,7 +57,7 @@ class Progress:
         return "\n".join([*told, *(f"{s} is held: {why}" for s, why in self.held.items())])
 
 
-class Running(Epochs):
+class Running(Sinking):
     """The part of a database that runs stages."""
 
     def run(
@@ -95,6 +98,7 @@ class Running(Epochs):
             with as_stored(self.version, "graph"):
                 ran = self._turn(most, bottlenecks, turns)
             out.epochs += ran
+            out.synced |= self._sinks_turn(idle=not ran)
             if ran:
                 continue
             if every is None:
@@ -103,6 +107,8 @@ class Running(Epochs):
             self._look_again()
             self._stopping.wait(every if left is None else min(every, left))
             self.refresh()
+        if out.stopped == "it was asked for no more":
+            out.synced |= self._sinks_turn(idle=True)
         out.seconds = time.monotonic() - started
         self._finish(out)
         return out
@@ -278,10 +284,13 @@ class Running(Epochs):
                 out.waiting[name] = counts
         for name, failed in self._failures.items():
             out.held[name] = failed.told
+        out.held |= {name: e.what for name, e in self._sinks_held.items()}
         # What failed comes first: a flow is full because of it, if not because something waits.
         by_cause = sorted(self._failures.items(), key=lambda f: isinstance(f[1].why, FlowFull))
         for name, failed in by_cause:
             raise failure(name, graph, failed, self.catalog.sources)
+        for held in self._sinks_held.values():
+            raise held
         if out.stopped != "nothing can run":
             return
         missing = [n for n in out.waiting if n not in self._bound and not graph.nodes[n].paused]
