@@ -117,11 +117,11 @@ def test_bad_specs(shop: Path, capsys: Shown, spec: str, told: str) -> None:
 
 
 def test_the_part_of_yaml() -> None:
-    text = "a: 1 # x\nb:\n- c: 'd # e'\n  f: g\n- h\nk:\n  l:\n    - m: n\n  o:\np: {}\n"
+    text = "a: 1 # x\nb:\n- c: 'd # e'\n  f: g\n- h\nk:\n  l:\n    - m: n\n  other:\np: {}\n"
     assert read_yaml(text, "f") == {
         "a": "1",
         "b": [{"c": "d # e", "f": "g"}, "h"],
-        "k": {"l": [{"m": "n"}], "o": None},
+        "k": {"l": [{"m": "n"}], "other": None},
         "p": {},
     }
     with pytest.raises(ParseError, match="f, line 2"):

@@ -1,7 +1,7 @@
 """Pipelines of Spark: `spark-pipeline.yml`, as `spark-pipelines` takes it, with libraries of SQL.
 
     name: shop
-    storage: file:///data/shop
+    storage: store
     libraries:
       - glob:
           include: transformations/**
@@ -200,7 +200,7 @@ def _storage(path: Path, given: str) -> Path:
     if url.scheme not in ("", "file"):
         raise QueryError(
             f"{path}: the storage {given} is no local directory",
-            hint="give a path, or file:///path; or say --dir",
+            hint="give a path or a file URL, or say --dir",
         )
     return path.parent / (unquote(url.path) if url.scheme else given) / "warehouse"
 
