@@ -34,7 +34,8 @@ from headwater.engine.probing import entries_at
 from headwater.engine.rings import spec_of
 from headwater.engine.working import Working
 from headwater.errors import BadChange
-from headwater.io.events import GONE, ByKey
+from headwater.io.events import ERROR, GONE, REPLACE, ByKey
+from headwater.language.schema import columns
 from headwater.plan.program import WEIGHT, Map
 from headwater.state.arrangement import INDEX, Arrangement
 from headwater.state.hashing import places
@@ -51,6 +52,17 @@ def in_order(t: KeyType) -> bool:
     """Whether values of a type can be a sequence."""
     plain = TINYINT, SMALLINT, INTEGER, BIGINT, DATE, TIMESTAMP, TIMESTAMP_NTZ, STRING
     return t in plain or (isinstance(t, Base) and t.name == "decimal")
+
+
+def by_key(row: RecordType, key: tuple[str, ...], sequence_by: str, on_conflict: str) -> ByKey:
+    """How a source takes rows by key, from what was said of it."""
+    if not key:
+        return ByKey()
+    low = {n.lower(): n for n, _ in row.fields}
+    name, beside = low.get(sequence_by.lower(), ""), None
+    if sequence_by and not name:
+        ((name, beside),) = columns(sequence_by).fields
+    return ByKey(key, on_conflict or (REPLACE if name else ERROR), name, beside)
 
 
 def sequence_map(source: str, row: RecordType, by: ByKey) -> Map:
