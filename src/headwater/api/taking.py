@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headwater.api.applying import Beside
 from headwater.api.batches import Batches
@@ -27,6 +28,7 @@ from headwater.dataflow.graph import Graph, NodeFact
 from headwater.engine.change import Change, schema_of
 from headwater.errors import BadChange, FeedAway, QueryError, StageMissing
 from headwater.feeds.feed import FROM, REJECTED, Batch, Cursor
+from headwater.plan.program import WEIGHT
 
 
 @dataclass(frozen=True)
@@ -134,7 +136,8 @@ class Taking(Batches):
             rejected={} if rejected is None else {p.source: len(rejected)},
         )
         points = {} if batch.punctuate is None else self._points({p.source: batch.punctuate})
-        given = [] if batch.rows is None else [(p.source, batch.rows)]
+        rows = self._instead(p.source, batch.rows) if batch.whole else batch.rows
+        given = [] if rows is None else [(p.source, rows)]
         try:
             done = self._brought_in(
                 writer, given, None, batch.cast, points, beside, time.perf_counter()
@@ -146,6 +149,14 @@ class Taking(Batches):
             if hasattr(opened.opened(), "committed"):
                 opened.opened().committed(batch.cursor)
         return done
+
+    def _instead(self, source: str, rows: pa.Table) -> pa.Table:
+        """The change from what a source has to rows that are all it is to have."""
+        there = self.table(source)
+        wanted = rows.append_column(WEIGHT, pa.repeat(pa.scalar(1, pa.int64()), rows.num_rows))
+        weights = pc.negate(there.column(WEIGHT))
+        gone = there.set_column(there.schema.get_field_index(WEIGHT), WEIGHT, weights)
+        return pa.concat_tables([wanted, gone.select(wanted.column_names).cast(wanted.schema)])
 
     def _set_aside(
         self, made: SourceDef, rejected: pa.Table | None, version: int

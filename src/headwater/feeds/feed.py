@@ -52,6 +52,8 @@ class Batch:
     """Records that do not fit: `record`, `place` and `why`, all texts. There are none where the policy is `stop`: that is raised."""
     punctuate: Any = None
     """What of the source is over behind it."""
+    whole: bool = False
+    """Whether the rows, which are a table then, are all that the source has behind the batch: what was there before goes."""
 
 
 class Feed(Protocol):

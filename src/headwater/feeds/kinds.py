@@ -107,7 +107,57 @@ class Kind:
         return {n: v for n, v, o in known if o is None or not o.secret}
 
 
-KINDS: dict[str, Kind] = {}
+_NEW_COLUMNS = Option(("ignore", "stop"))
+_POSTGRES = {
+    "host": Option(),
+    "port": Option(NUMBER),
+    "database": Option(),
+    "user": Option(),
+    "password": Option(secret=True),
+    "sslmode": Option(("disable", "allow", "prefer", "require", "verify-ca", "verify-full")),
+    "sslrootcert": Option(),
+    "schema": Option(),
+    "table": Option(),
+    "slot": Option(),
+    "publication": Option(),
+    "cursor": Option(),
+    "new_columns": _NEW_COLUMNS,
+}
+_KAFKA = {
+    "servers": Option(needed=True),
+    "security": Option(("plaintext", "ssl", "sasl_plaintext", "sasl_ssl")),
+    "mechanism": Option(("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")),
+    "username": Option(),
+    "password": Option(secret=True),
+    "ca": Option(),
+    "topic": Option(),
+    "records": Option(("json", "upsert", "debezium")),
+    "start": Option(("earliest", "latest")),
+    "group": Option(),
+    "time_unit": Option(("millis", "micros", "nanos")),
+    "new_columns": _NEW_COLUMNS,
+}
+KINDS: dict[str, Kind] = {
+    "delta": Kind(
+        "headwater.feeds.delta:DeltaFeed",
+        {"new_columns": _NEW_COLUMNS},
+        path=True,
+        extra="delta",
+        needs=("deltalake",),
+    ),
+    "postgres": Kind(
+        "headwater.feeds.postgres:PostgresFeed",
+        _POSTGRES,
+        extra="postgres",
+        needs=("psycopg",),
+    ),
+    "kafka": Kind(
+        "headwater.feeds.kafka:KafkaFeed",
+        _KAFKA,
+        extra="kafka",
+        needs=("confluent_kafka",),
+    ),
+}
 """The kinds that a `format=` names."""
 OBJECTS: dict[str, Kind] = {"iterable": Kind(""), "feed": Kind("")}
 """The kinds that an object given as `feed=` is of."""
