@@ -60,7 +60,7 @@ class Database(Explaining):
         self._bound, self._failures, self._seen_ready = {}, {}, []
         self._folds = {}
         self._opened, self._batches = {}, Looks()
-        self._watched, self._regions, self._promises_known = {}, {}, []
+        self._regions, self._promises_known = {}, []
         asked = {"versions": keep_versions, "minutes": keep_minutes}
         super().__init__(path, session, asked_to_keep(asked))
 
