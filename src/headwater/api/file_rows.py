@@ -17,8 +17,9 @@ from headwater.engine.change import Change, schema_of
 from headwater.errors import BadChange
 from headwater.feeds.feed import NAME, Batch
 from headwater.interop.arrow_types import arrow_type
+from headwater.io.events import Delta
 from headwater.io.owners import apart
-from headwater.io.rows import Delta, stage
+from headwater.io.rows import stage
 from headwater.plan.program import WEIGHT
 from headwater.state.run import column
 
@@ -41,7 +42,7 @@ def file_change(aside: SourceDef, x: Batch, before: pa.Table, db: Taking) -> dic
     given = Delta(_one(aside, x.name, rows), deletes)
     row = aside.parts[0].given if aside.nested else aside.row
     staged = stage(aside.name, row, given, db.path, db.session.counts, db.session.zone)
-    return apart(aside.parts, 0, staged, db.path)
+    return apart(aside.parts, 0, staged.rows, db.path)
 
 
 def _repeated(x: Batch) -> pa.Table:

@@ -19,6 +19,7 @@ from headwater.errors import HeadwaterError, QueryError, StateError
 from headwater.feeds.feed import Declared, Feed
 from headwater.feeds.iterable import IterableFeed
 from headwater.feeds.kinds import KINDS, OBJECTS, checked_options, kind_of
+from headwater.io.files import FORMATS
 from headwater.state.directory import local_path
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 60.0
@@ -152,11 +153,14 @@ def declared_feed(
     if path is not None and not kind.path:
         raise QueryError(f"the source `{name}`: {format} has no path", hint="leave path= out")
     told = checked_options(name, kind, format, options)
-    return format, None if path is None else _place(name, path), told, kind.shown(told)
+    place = None if path is None else _place(name, path, format in FORMATS)
+    return format, place, told, kind.shown(told)
 
 
-def _place(name: str, path: Any) -> str:
-    """A path as it is kept: from the root on."""
+def _place(name: str, path: Any, local: bool) -> str:
+    """A path as it is kept: a local one from the root on, another (`s3://`) as it is."""
+    if isinstance(path, str) and "://" in path and not local:
+        return path
     try:
         return str(local_path(path))
     except StateError as e:

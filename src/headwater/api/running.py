@@ -14,10 +14,11 @@ from typing import Any
 
 from headwater.api.catalog import Catalog, as_stored
 from headwater.api.directories import not_named
-from headwater.api.epochs import Epochs, Prepared
+from headwater.api.epochs import Prepared
 from headwater.api.handles import Commit
 from headwater.api.held import failure
 from headwater.api.looping import Loop, ended_by_signals, loop_of
+from headwater.api.sinking import Sinking
 from headwater.api.taking import BatchRead, not_opened
 from headwater.dataflow.calling import Failed
 from headwater.dataflow.graph import Graph
@@ -62,6 +63,8 @@ class Progress:
     waiting: dict[str, dict[str, int]] = field(default_factory=dict)
     """By stage and input, how many complete frames wait; only stages that have any, or are held."""
     held: dict[str, str] = field(default_factory=dict)
+    synced: dict[str, int] = field(default_factory=dict)
+    """The sinks that were brought on, and to which versions."""
     stopped: str = "nothing can run"
 
     def __str__(self) -> str:
@@ -90,7 +93,7 @@ class Progress:
             self.on_spark[source] = self.on_spark.get(source, 0) + 1
 
 
-class Running(Epochs):
+class Running(Sinking):
     """The part of a database that runs stages."""
 
     _progress: Progress
@@ -160,6 +163,7 @@ class Running(Epochs):
                 ran = self._turn(most, bottlenecks, turns)
                 looking = time.monotonic() - looking
             out.ran(ran)
+            out.synced |= self._sinks_turn(idle=not ran)
             if ran:
                 if loop.is_due():
                     self._look_again()
@@ -170,6 +174,8 @@ class Running(Epochs):
             self._look_again()
             self._stopping.wait(loop.pause(looking, left))
             self.refresh()
+        if out.stopped == "it was asked for no more":
+            out.synced |= self._sinks_turn(idle=True)
 
     def _took(self, source: str, commit: Commit) -> None:
         """A batch was taken; a run of this handle counts it."""
@@ -351,10 +357,13 @@ class Running(Epochs):
                     del self._failures[name]
             else:
                 out.held[name] = failed.told
+        out.held |= {name: e.what for name, e in self._sinks_held.items()}
         # What failed comes first: a flow is full because of it, if not because something waits.
         by_cause = sorted(self._failures.items(), key=lambda f: isinstance(f[1].why, FlowFull))
         for name, failed in by_cause:
             raise failure(name, graph, failed, self.catalog.sources)
+        for held in self._sinks_held.values():
+            raise held
         if out.stopped != "nothing can run":
             return
         missing = [n for n in out.waiting if n not in self._bound and not graph.nodes[n].paused]

@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headwater.api.applying import Beside
 from headwater.api.batches import Batches
@@ -30,7 +31,8 @@ from headwater.errors import BadChange, FeedAway, QueryError, StageMissing
 from headwater.feeds.feed import FILES, FROM, REJECTED, Batch, Cursor
 from headwater.feeds.kinds import KINDS, checked_options
 from headwater.feeds.listing import taken_of
-from headwater.io.rows import Delta
+from headwater.io.events import Delta
+from headwater.plan.program import WEIGHT
 
 
 @dataclass(frozen=True)
@@ -203,7 +205,8 @@ class Taking(Batches):
             if x.rows is None:
                 continue
             if not x.replaces:
-                changes.append((made.name, x.rows))
+                rows = self._in_place_of_all(made.name, x.rows) if x.whole else x.rows
+                changes.append((made.name, rows))
                 continue
             aside = self.catalog.sources[f"{made.name}{FILES}"]
             before = replaced_rows(made, self.lookup(aside.name, (x.name,), None))
@@ -211,6 +214,14 @@ class Taking(Batches):
             for relation, change in file_change(aside, x, before, self).items():
                 kept[relation] = kept.get(relation, Change()).with_rows(change)
         return changes, kept
+
+    def _in_place_of_all(self, source: str, rows: pa.Table) -> pa.Table:
+        """The change from what a source has to rows that are all it is to have."""
+        there = self.table(source)
+        wanted = rows.append_column(WEIGHT, pa.repeat(pa.scalar(1, pa.int64()), rows.num_rows))
+        weights = pc.negate(there.column(WEIGHT))
+        gone = there.set_column(there.schema.get_field_index(WEIGHT), WEIGHT, weights)
+        return pa.concat_tables([wanted, gone.select(wanted.column_names).cast(wanted.schema)])
 
     def _set_aside(
         self, made: SourceDef, rejected: pa.Table | None, version: int

@@ -19,7 +19,7 @@ from headwater.calculus.types import DATE, TIMESTAMP, TIMESTAMP_NTZ
 from headwater.errors import FeedLost, QueryError
 from headwater.feeds.feed import Batch, Cursor, Declared, Limit
 from headwater.interop.arrow_types import arrow_type
-from headwater.io.rows import Delta
+from headwater.io.events import Delta
 
 EVERY = 1.0
 KINDS = {"now": (TIMESTAMP, TIMESTAMP_NTZ), "today": (DATE,)}

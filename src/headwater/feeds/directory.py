@@ -27,8 +27,8 @@ from headwater.feeds.listing import (
     told_changed,
 )
 from headwater.feeds.records import Records, reader_of
+from headwater.io.events import Delta
 from headwater.io.files import check_held
-from headwater.io.rows import Delta
 from headwater.state.directory import local_path
 
 MOST_FILES = 100

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -91,15 +91,7 @@ class Kind:
     @property
     def module(self) -> Any:
         """The module that makes feeds of the kind; QueryError names what is not installed."""
-        for name in self.needs:
-            try:
-                importlib.import_module(name)
-            except ImportError as e:
-                raise QueryError(
-                    f"feeds of this kind need the library `{name}`, which is not here",
-                    hint=f"pip install headwater[{self.extra}]",
-                ) from e
-        return importlib.import_module(self.make.partition(":")[0])
+        return module_of(self.make, self.needs, self.extra, "feeds")
 
     def made(self, declared: Declared) -> Feed:
         """A feed of the kind."""
@@ -140,6 +132,57 @@ KINDS: dict[str, Kind] = {
     )
     for name, options in _OF_FILES.items()
 }
+_NEW_COLUMNS = Option(("ignore", "stop"))
+_POSTGRES = {
+    "host": Option(),
+    "port": Option(NUMBER),
+    "database": Option(),
+    "user": Option(),
+    "password": Option(secret=True),
+    "sslmode": Option(("disable", "allow", "prefer", "require", "verify-ca", "verify-full")),
+    "sslrootcert": Option(),
+    "schema": Option(),
+    "table": Option(),
+    "slot": Option(),
+    "publication": Option(),
+    "cursor": Option(),
+    "new_columns": _NEW_COLUMNS,
+}
+_KAFKA = {
+    "servers": Option(needed=True),
+    "security": Option(("plaintext", "ssl", "sasl_plaintext", "sasl_ssl")),
+    "mechanism": Option(("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")),
+    "username": Option(),
+    "password": Option(secret=True),
+    "ca": Option(),
+    "topic": Option(),
+    "records": Option(("json", "upsert", "debezium")),
+    "start": Option(("earliest", "latest")),
+    "group": Option(),
+    "time_unit": Option(("millis", "micros", "nanos")),
+    "new_columns": _NEW_COLUMNS,
+}
+KINDS |= {
+    "delta": Kind(
+        "headwater.feeds.delta:DeltaFeed",
+        {"new_columns": _NEW_COLUMNS},
+        path=True,
+        extra="delta",
+        needs=("deltalake",),
+    ),
+    "postgres": Kind(
+        "headwater.feeds.postgres:PostgresFeed",
+        _POSTGRES,
+        extra="postgres",
+        needs=("psycopg",),
+    ),
+    "kafka": Kind(
+        "headwater.feeds.kafka:KafkaFeed",
+        _KAFKA,
+        extra="kafka",
+        needs=("confluent_kafka",),
+    ),
+}
 """The kinds that a `format=` names."""
 KINDS |= {
     "socket": Kind(
@@ -162,13 +205,32 @@ OBJECTS: dict[str, Kind] = {
 """The kinds that an object given as `feed=` is of."""
 
 
+def module_of(make: str, needs: Iterable[str], extra: str, what: str) -> Any:
+    """The module of `module:function`; QueryError names the library that it needs and that is not installed."""
+    for name in needs:
+        try:
+            importlib.import_module(name)
+        except ImportError as e:
+            raise QueryError(
+                f"{what} of this kind need the library `{name}`, which is not here",
+                hint=f"pip install headwater[{extra}]",
+            ) from e
+    return importlib.import_module(make.partition(":")[0])
+
+
 def checked_options(source: str, kind: Kind, called: str, given: Any) -> dict[str, str]:
     """The options of a feed as text; QueryError names what means nothing, and never shows a secret."""
+    return checked("source", source, kind.known, called, given)
+
+
+def checked(
+    what: str, source: str, known: Mapping[str, Option], called: str, given: Any
+) -> dict[str, str]:
+    """The options of a source or sink as text."""
     if not isinstance(given, Mapping):
         raise QueryError(
             f"the options of `{source}` are of type {type(given).__name__}", hint="give a dict"
         )
-    known = kind.known
     out: dict[str, str] = {}
     for name, value in given.items():
         option = known.get(name)
@@ -192,7 +254,7 @@ def checked_options(source: str, kind: Kind, called: str, given: Any) -> dict[st
     missing = [n for n, o in known.items() if o.needed and n not in out]
     if missing:
         raise QueryError(
-            f"the source `{source}` has no option `{missing[0]}`, which {called} needs",
+            f"the {what} `{source}` has no option `{missing[0]}`, which {called} needs",
             hint=f"options={{'{missing[0]}': ...}}: {known[missing[0]].said}",
         )
     return out

@@ -25,17 +25,17 @@ from headwater.calculus.types import RecordType
 from headwater.engine.change import schema_of
 from headwater.errors import BadChange
 from headwater.feeds.feed import Declared
+from headwater.io.events import BESIDE, CHANGE_TYPE, DELETE_KEY, UPSERT
 from headwater.io.files import UNREADABLE, parse
 from headwater.io.limits import check_limits
-from headwater.io.rows import CHANGE_TYPE, SIGNS, checked
+from headwater.io.rows import SIGNS, checked
 from headwater.plan.program import WEIGHT
 
 REJECTED_SCHEMA = pa.schema([(n, pa.string()) for n in ("record", "place", "why")])
-CHANGES = (*dict.fromkeys([*SIGNS, "upsert"]),)
+CHANGES = (*SIGNS, UPSERT, DELETE_KEY)
 """What a row may say that it does."""
 LONGEST = 10_000
 """How many characters of a record are kept."""
-_BESIDE = {WEIGHT, CHANGE_TYPE, "_commit_version", "_commit_timestamp", "_version"}
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ class Reader:
         """Raises where not a record but the columns of all of them are wrong."""
         low = {n.lower() for n in table.column_names}
         missing = [n for n, _ in self.row.fields if n.lower() not in low]
-        extra = low - {n.lower() for n, _ in self.row.fields} - _BESIDE
+        extra = low - {n.lower() for n, _ in self.row.fields} - {*BESIDE}
         types = self.format == "parquet" and table.num_rows and self._misfit(table)
         if missing or types or (extra and self.format != "json"):
             raise BadChange(f"`{shown}` does not fit: {e.what}", hint=e.hint) from e
@@ -143,7 +143,7 @@ class Reader:
         """A table without columns that the source does not have, where they are ignored."""
         if self.options.get("new_columns") != "ignore":
             return table
-        known = {n.lower() for n, _ in self.row.fields} | _BESIDE
+        known = {n.lower() for n, _ in self.row.fields} | {*BESIDE}
         return table.select([n for n in table.column_names if n.lower() in known])
 
     # --- records one by one ------------------------------------------------------------------------------------------
@@ -152,20 +152,26 @@ class Reader:
         """A table in the types of the source; BadChange for a row that does not fit."""
         if CHANGE_TYPE in table.column_names:
             return self._typed_kinds(table)
-        made = checked(self.source, self.row, table, 1, self.zone, self._casts)
+        made = self._cells(table)
         check_limits(self.source, self.limits, made)
+        return made
+
+    def _cells(self, table: pa.Table) -> pa.Table:
+        made = checked(self.source, self.row, table, 1, self.zone, self._casts)
         for n in self.key:
             if n in made.column_names and made.column(n).null_count:
                 raise BadChange(f"the key `{n}` is NULL", hint="give it a value")
         return made
 
     def _typed_kinds(self, table: pa.Table) -> pa.Table:
-        """The same, with what each row does beside it."""
+        """The same, with what each row does beside it; where that is to go by its key, nothing else of it counts."""
         kinds = pc.fill_null(table.column(CHANGE_TYPE).cast(pa.string()), "insert")
         other = [k for k in pc.unique(kinds).to_pylist() if k not in CHANGES]
         if other:
             raise BadChange(f"`{CHANGE_TYPE}` is {other[0]!r}", hint=f"one of {', '.join(CHANGES)}")
-        made = self._typed(table.drop_columns([CHANGE_TYPE]))
+        made = self._cells(table.drop_columns([CHANGE_TYPE]))
+        stays = made.filter(pc.not_equal(kinds, DELETE_KEY))
+        check_limits(self.source, self.limits, stays)
         return made.drop_columns([WEIGHT]).append_column(CHANGE_TYPE, kinds)
 
     def _empty(self) -> pa.Table:

@@ -121,13 +121,12 @@ class Arrangement:
         `share` of them can be asked for. `TooMany` if there are more than `most`.
         """
         spec = self.spec
+        if not self.refs:
+            return self._consolidated([], True)
         names = spec.keys if whole_key else list(spec.lookup)
-        wanted = all_parts(
-            [canonical(column(keys, n)).cast(spec.schema.field(n).type) for n in names]
-        )
-        return self.watched(
-            self._found(hashes(keys), names, wanted, linear, share, most), "look-up"
-        )
+        wanted = all_parts([canonical(column(keys, n)).cast(spec.types[n]) for n in names])
+        found = self._found(hashes(keys), names, wanted, linear, share, most)
+        return self.watched(found, "look-up")
 
     def _found(
         self,
@@ -178,7 +177,7 @@ class Arrangement:
         first, counts = run.hashes.ranges(h[order])
         hit = counts > 0
         if not hit.any():
-            return order[:0], run.take(order[:0])
+            return order[:0], self.spec.schema.empty_table()
         if names == self.spec.keys and not self.spec.order and counts.sum() > CROWDED * len(order):
             probes = pa.array(order)
             first, counts = self._narrowed(run, first, counts, [p.take(probes) for p in wanted])
@@ -417,6 +416,8 @@ def _in_share(spec: MapSpec, table: pa.Table, share: Share) -> Bools:
 
 def _within(h: Ints, order: Ints, ref: RunRef) -> Ints:
     """Those of the keys, given in the order of their hashes, that lie in a run's range."""
+    if len(order) and ref.low <= h[order[0]] and h[order[-1]] <= ref.high:
+        return order
     sorted_h = h[order]
     first = np.searchsorted(sorted_h, np.int64(ref.low), "left")
     return order[first : np.searchsorted(sorted_h, np.int64(ref.high), "right")]
