@@ -45,6 +45,8 @@ class Beside:
     """What a version adds to relations that nobody else changes: records that were set aside."""
     rejected: Mapping[str, int] = field(default_factory=dict)
     """Records that did not fit, by source."""
+    read: str = "driver"
+    """Where the rows were read: in this process, or by tasks of Spark."""
 
 
 @dataclass(frozen=True)
@@ -141,6 +143,7 @@ class Applying(Streaming):
             counts.hops,
             "spark" if working.on_spark else "driver",
             id,
+            read=beside.read,
             rejected=dict(beside.rejected),
             late=done.late,
             closed=done.final,

@@ -40,10 +40,10 @@ from headwater.engine.late import ASIDE
 from headwater.engine.ledgers import LEDGER
 from headwater.engine.rings import spec_of
 from headwater.engine.working import Working
-from headwater.errors import InUse, NameTaken, NotIncremental, Purged, QueryError, StateError
-from headwater.feeds.feed import FROM, REJECTED, REJECTED_DDL
-from headwater.feeds.kinds import check_policy
-from headwater.io.files import FORMATS, check_held, checked_options
+from headwater.errors import InUse, NameTaken, NotIncremental, Purged, QueryError
+from headwater.feeds.feed import FILES, FROM, NAME, REJECTED, REJECTED_DDL
+from headwater.feeds.kinds import KINDS, check_policy
+from headwater.interop.spark_text import column_name, spark_type
 from headwater.io.limits import check_limits
 from headwater.io.sequences import SEQUENCES
 from headwater.language.closes import LATE, more_members, schemes_of
@@ -66,9 +66,6 @@ RESERVED = (WEIGHT, "_version", "_h", "_i", "_change_type", "_commit_version", "
 
 class Declaring(Sequencing):
     """The part of a database that declares: sources and views are added, dropped, and computed anew."""
-
-    _watched: dict[str, str]
-    """The directories of sources that this process has named. A path in the log may be somebody else's, and is not opened."""
 
     def source(
         self,
@@ -130,15 +127,12 @@ class Declaring(Sequencing):
         before = self.catalog.sources.get(name)
         if before is not None and _same_names(before.key, keys):
             keys = before.key
-        place: str | None = None
-        secret: dict[str, str] = {}
-        if feed is not None or format not in (None, *FORMATS):
-            format, place, secret, told = declared_feed(name, format, path, options or {}, feed)
-        else:
-            place, told = _directory(name, row, path, format, options or {})
-        check_policy(name, bad)
+        format, place, secret, told = declared_feed(name, format, path, options or {}, feed)
+        check_policy(name, bad, format)
         made = SourceDef(name, said.ddl, keys, static, retain, strict, place, format, told)
         made = replace(made, bad=bad)
+        if format in KINDS:
+            KINDS[format].check(self._as_declared(made, secret))
         schemes = schemes_of(closes, row, name) if closes != () else ()
         described = tuple(json.dumps(s.described()) for s in schemes)
         made = replace(
@@ -153,15 +147,18 @@ class Declaring(Sequencing):
         made = replace(made, held_in=named)
         source = self._declared(made, before)
         if bad == "aside":
-            self._declare_rejected(name)
+            self._declare_beside(made, REJECTED, declared(REJECTED_DDL).ddl)
+        if told.get("changed") == "replace":
+            rows = f"{NAME} STRING, rows ARRAY<STRUCT<{_fields(made)}>>"
+            self._declare_beside(made, FILES, declared(rows).ddl, (NAME,))
         self._open_feed(made, secret, feed)
-        if made.is_directory and place is not None:
-            self._watched[name] = place
         return source
 
-    def _declare_rejected(self, name: str) -> None:
-        """The relation of records that are set aside, beside their source."""
-        aside = SourceDef(f"{name}{REJECTED}", declared(REJECTED_DDL).ddl, written=name)
+    def _declare_beside(
+        self, made: SourceDef, suffix: str, ddl: str, key: tuple[str, ...] = ()
+    ) -> None:
+        """A relation that the feed of a source writes: records that were set aside, or the rows of each file."""
+        aside = SourceDef(f"{made.name}{suffix}", ddl, key, written=made.name)
         aside = replace(aside, held_in=tuple(m.name for m in aside.all_maps))
         self._declared(aside, self.catalog.sources.get(aside.name))
 
@@ -396,9 +393,10 @@ class Declaring(Sequencing):
             name = self.catalog.named(name)
             if name not in self.catalog.sources and name not in self.catalog.views:
                 raise self._unknown(name)
-            aside = self.catalog.sources.get(f"{name}{REJECTED}")
-            if aside is not None and aside.written == name:
-                self.drop(aside.name)
+            for suffix in (REJECTED, FILES):
+                aside = self.catalog.sources.get(f"{name}{suffix}")
+                if aside is not None and aside.written == name:
+                    self.drop(aside.name)
             self._close_feed(name)
             readers = self.catalog.readers(name)
             if readers:
@@ -516,6 +514,11 @@ def _ddl(schema: StructType) -> str:
     return ddl_of_struct(schema)
 
 
+def _fields(made: SourceDef) -> str:
+    """The columns of a source as fields of a struct."""
+    return ", ".join(f"{column_name(n)}: {spark_type(t)}" for n, t in made.row.fields)
+
+
 def _same_names(a: Sequence[str], b: Sequence[str]) -> bool:
     """Whether two lists of columns are equal; upper and lower case are the same, as in SQL."""
     return [n.lower() for n in a] == [n.lower() for n in b]
@@ -570,23 +573,3 @@ def _check_closes(made: SourceDef) -> None:
                 if other
                 else "leave retain='open' out",
             )
-
-
-def _directory(
-    name: str, row: RecordType, path: Any, format: Any, options: Mapping[str, Any]
-) -> tuple[str | None, dict[str, str]]:
-    """The directory that a source's rows come from, and what is said of its files."""
-    if path is None:
-        said = "format" if format else "options" if options else ""
-        if said:
-            raise QueryError(
-                f"the source `{name}` has `{said}=` and no path",
-                hint="say path=, the directory that its files come into",
-            )
-        return None, {}
-    told = checked_options(name, format, options)
-    check_held(name, row, format)
-    try:
-        return str(local_path(path)), told
-    except StateError as e:
-        raise QueryError(f"the path of `{name}` is {path!r}", hint="give a local directory") from e

@@ -12,14 +12,14 @@ from headwater.api.over import said_of
 from headwater.api.running import Running
 from headwater.api.streams import StreamHandle
 from headwater.calculus.patterns import Punctuations
-from headwater.dataflow.directory import taken_of
 from headwater.dataflow.fuse import follower
 from headwater.dataflow.graph import NodeFact
 from headwater.dataflow.maps import is_of_graph
 from headwater.dataflow.runnable import is_kahn
 from headwater.engine.late import ASIDE
 from headwater.engine.ledgers import LEDGER
-from headwater.errors import BadChange, StageMissing
+from headwater.errors import BadChange, FeedAway, StageMissing
+from headwater.feeds.listing import taken_of
 from headwater.folds.keeping import is_of_stream
 from headwater.folds.looking import bounds, what_runs
 from headwater.io.sequences import SEQUENCES
@@ -220,7 +220,9 @@ class Explaining(Running):
         for name in self.directories():
             node = graph.nodes.get(name, NodeFact())
             new: int | None = None
-            with contextlib.suppress(BadChange, StageMissing):  # run says what is wrong with it
+            with contextlib.suppress(
+                BadChange, FeedAway, StageMissing
+            ):  # run says what is wrong with it
                 new = len(self.new_files(name))
             out.append(
                 NodeStatus(
@@ -229,6 +231,8 @@ class Explaining(Running):
                 )
             )
         for name, made in self.fed().items():
+            if made.is_directory:
+                continue
             node = graph.nodes.get(name, NodeFact())
             out.append(
                 NodeStatus(

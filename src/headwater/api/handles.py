@@ -35,6 +35,8 @@ class Commit:
     where: str = "driver"
     id: Id | None = None
     repeated: bool = False
+    read: str = "driver"
+    """Where the rows were read: `driver`, or `spark` where a feed had tasks read them."""
     rejected: dict[str, int] = field(default_factory=dict)
     """Records of feeds that did not fit, by source: they were skipped, or set aside."""
     late: dict[str, int] = field(default_factory=dict)
