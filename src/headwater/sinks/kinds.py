@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headwater.errors import QueryError
-from headwater.feeds.kinds import BOOLEAN, Option, checked, module_of
+from headwater.feeds.kinds import BOOLEAN, NUMBER, Option, checked, module_of
 from headwater.feeds.kinds import KINDS as FEEDS
 from headwater.sinks.sink import Sink, Target
 
@@ -76,6 +76,11 @@ KINDS: dict[str, Kind] = {
         },
         extra="kafka",
         needs=("confluent_kafka",),
+    ),
+    "parquet": Kind(
+        "headwater.sinks.parquet:make",
+        {"slice_rows": Option(NUMBER), "keep": Option(NUMBER)},
+        path=True,
     ),
     "jsonl": Kind("headwater.sinks.jsonl:make", path=True, nested=True),
 }
