@@ -213,7 +213,8 @@ def current(
         known = None
         if last is not None and b.function in ENDS:
             working, before = last
-            known = by_change(working.new(b.map.name), b, live, before.take(np.asarray(there)))
+            mine, empty = before.take(np.asarray(there)), not working.refs.get(b.map.name)
+            known = by_change(working.new(b.map.name), b, live, mine, empty)
         if known is None:
             arrays[b.column] = from_bag(maps(b.map.name), b, live)
         elif len(known.unknown):

@@ -46,15 +46,22 @@ class Extremes(NamedTuple):
         return both.take(pa.array(places))
 
 
-def by_change(new: Arrangement, b: FromBag, keys: pa.Table, before: Before) -> Extremes | None:
-    """The extremes of groups by the entries that were added to their bag; None if those are not in one order."""
+def by_change(
+    new: Arrangement, b: FromBag, keys: pa.Table, before: Before, was_empty: bool
+) -> Extremes | None:
+    """The extremes of groups by the entries that were added to their bag; None if those are not in one order.
+
+    Of a group that was not answered before nothing is known, unless the whole map was empty: a view that was edited may have
+    taken over a bag and have new answers.
+    """
     last, item = ENDS[b.function]
     if item or len(new.refs) > 1 or any(o.descending for o in new.spec.order):
         return None
     places = before.places
     old = column(before.components, b.column).take(pa.array(places, mask=places < 0))
+    unknown = np.zeros(keys.num_rows, np.bool_) if was_empty else places < 0
     if not new.refs:
-        return Extremes(old, places[:0])
+        return Extremes(old, np.flatnonzero(unknown))
     found = new.lookup(keys)  # a run has the entries of a group together, in order
     at, counts = (np.asarray(column(found, n)) for n in (INDEX, new.spec.count))
     elements = cast(column(found, b.items[0]), old.type)
@@ -71,6 +78,5 @@ def by_change(new: Arrangement, b: FromBag, keys: pa.Table, before: Before) -> E
     values = pc.if_else(pa.array(further), added, old)
     went = np.flatnonzero(counts < 0)
     taken = equal(parts(elements.take(pa.array(went))), parts(old.take(pa.array(at[went]))))
-    unknown = np.zeros(keys.num_rows, np.bool_)
     unknown[at[went[taken]]] = True
     return Extremes(values, np.flatnonzero(unknown))
