@@ -236,6 +236,21 @@ class InUse(HeadwaterError):
     """A source or view that others read cannot be dropped."""
 
 
+class SinkError(HeadwaterError):
+    """A sink whose target cannot be written: no rights, other columns, files or tables of somebody else.
+
+    The target stays at the version that it has, and the database at its own.
+    """
+
+
+class SinkAway(SinkError):
+    """A target that is not there now, as its server is away: the sink is tried again."""
+
+
+class SinkMissing(SinkError):
+    """A sink that this process has not declared: its path, passwords and functions are known to who declares it again."""
+
+
 class StageError(HeadwaterError):
     """A stage, flow or word of a dataflow that means nothing: an unknown input, a route over no column, two writers."""
 

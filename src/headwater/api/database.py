@@ -7,6 +7,7 @@ what is in it, by name.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,9 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from headwater.api.asking import Asking
-from headwater.api.executing import Executing
+from headwater.api.defining import Defining
 from headwater.api.handles import Source, ViewHandle
+from headwater.api.sinking import SinkHandle
 from headwater.api.stages import FlowHandle, StageHandle
 from headwater.api.streams import StreamHandle
 from headwater.api.taking import Looks
@@ -40,7 +42,7 @@ def open_database(
     return Database(path, spark, partitions, keep_versions, keep_minutes)
 
 
-class Database(Executing):
+class Database(Defining):
     """Sources and views in a directory; made by `headwater.open`.
 
     Threads may share a handle: reads go on beside each other, and writes wait for one another. A process that was
@@ -60,8 +62,9 @@ class Database(Executing):
         self.policy = Policy()
         self._bound, self._failures, self._seen_ready = {}, {}, []
         self._folds = {}
+        self._sinks, self._sinks_held, self._sinks_lock = {}, {}, threading.RLock()
         self._opened, self._batches = {}, Looks()
-        self._watched, self._regions, self._promises_known = {}, {}, []
+        self._regions, self._promises_known = {}, []
         asked = {"versions": keep_versions, "minutes": keep_minutes}
         super().__init__(path, session, asked_to_keep(asked))
 
@@ -99,8 +102,11 @@ class Database(Executing):
         return isinstance(name, str) and self.catalog.named(name) in [*self]
 
     def __iter__(self) -> Iterator[str]:
-        """The names of sources, flows, views, stages and streams."""
-        names = [*self.catalog.sources, *self.catalog.views, *self.graph.stages, *self.stream_defs]
+        """The names of sources, flows, views, stages, streams and sinks."""
+        names = [
+            *(*self.catalog.sources, *self.catalog.views),
+            *(*self.graph.stages, *self.stream_defs, *self.sink_defs),
+        ]
         return iter(dict.fromkeys(names))
 
     def __len__(self) -> int:
@@ -110,7 +116,7 @@ class Database(Executing):
         return True  # a database without sources is one too
 
     def __getitem__(self, name: str) -> Any:
-        """The handle of a view, a source, a stage or a flow."""
+        """The handle of a view, a source, a stage, a flow, a stream or a sink."""
         name = self.catalog.named(name)
         if name in self.stream_defs:
             return StreamHandle(self, name)
@@ -118,6 +124,8 @@ class Database(Executing):
             return StageHandle(self, name)
         if name in self.graph.flows:
             return FlowHandle(self, name)
+        if name in self.sink_defs:
+            return SinkHandle(self, name)
         if name in self.catalog.views:
             return ViewHandle(self, name)
         if name in self.catalog.sources:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -60,7 +60,7 @@ class Option:
 
 
 AMOUNTS = {"max_rows": Option(NUMBER), "max_bytes": Option(NUMBER), "max_seconds": Option(SECONDS)}
-"""Options of every kind: what a batch is at the most."""
+"""Options of kinds that are read by amounts: what a batch is at the most."""
 
 
 @dataclass(frozen=True)
@@ -80,19 +80,18 @@ class Kind:
     """The extra of Headwater's package that has the libraries it imports."""
     needs: tuple[str, ...] = ()
     """Those libraries, by the names that they are imported by."""
+    amounts: tuple[str, ...] = (*AMOUNTS,)
+    """Which of `AMOUNTS` it keeps to."""
+
+    @property
+    def known(self) -> dict[str, Option]:
+        """All options that it takes."""
+        return {**self.options, **{n: AMOUNTS[n] for n in self.amounts}}
 
     @property
     def module(self) -> Any:
         """The module that makes feeds of the kind; QueryError names what is not installed."""
-        for name in self.needs:
-            try:
-                importlib.import_module(name)
-            except ImportError as e:
-                raise QueryError(
-                    f"feeds of this kind need the library `{name}`, which is not here",
-                    hint=f"pip install headwater[{self.extra}]",
-                ) from e
-        return importlib.import_module(self.make.partition(":")[0])
+        return module_of(self.make, self.needs, self.extra, "feeds")
 
     def made(self, declared: Declared) -> Feed:
         """A feed of the kind."""
@@ -105,29 +104,133 @@ class Kind:
         if check is not None:
             check(declared)
 
-    def takes(self, option: str) -> Option | None:
-        """An option by its name, if the kind has it."""
-        return self.options.get(option) or AMOUNTS.get(option)
-
     def shown(self, options: Mapping[str, str]) -> dict[str, str]:
         """Options without secrets, as the log has them."""
-        known = ((n, v, self.takes(n)) for n, v in options.items())
+        known = ((n, v, self.known.get(n)) for n, v in options.items())
         return {n: v for n, v, o in known if o is None or not o.secret}
 
 
-KINDS: dict[str, Kind] = {}
+_FILES = {
+    "max_files": Option(NUMBER),
+    "changed": Option(("stop", "replace")),
+    "deletes": Option(),
+    "new_columns": Option(("stop", "ignore")),
+}
+_OF_FILES: dict[str, dict[str, Option]] = {
+    "parquet": {},
+    "csv": {"header": Option(BOOLEAN), "delimiter": Option(CHARACTER), "null_value": Option()},
+    "json": {},
+    "xml": {"row_tag": Option()},
+    "text": {},
+}
+KINDS: dict[str, Kind] = {
+    name: Kind(
+        "headwater.feeds.directory:DirectoryFeed",
+        {**_FILES, **options},
+        path=True,
+        amounts=("max_bytes",),
+    )
+    for name, options in _OF_FILES.items()
+}
+_NEW_COLUMNS = Option(("ignore", "stop"))
+_POSTGRES = {
+    "host": Option(),
+    "port": Option(NUMBER),
+    "database": Option(),
+    "user": Option(),
+    "password": Option(secret=True),
+    "sslmode": Option(("disable", "allow", "prefer", "require", "verify-ca", "verify-full")),
+    "sslrootcert": Option(),
+    "schema": Option(),
+    "table": Option(),
+    "slot": Option(),
+    "publication": Option(),
+    "cursor": Option(),
+    "new_columns": _NEW_COLUMNS,
+}
+_KAFKA = {
+    "servers": Option(needed=True),
+    "security": Option(("plaintext", "ssl", "sasl_plaintext", "sasl_ssl")),
+    "mechanism": Option(("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")),
+    "username": Option(),
+    "password": Option(secret=True),
+    "ca": Option(),
+    "topic": Option(),
+    "records": Option(("json", "upsert", "debezium")),
+    "start": Option(("earliest", "latest")),
+    "group": Option(),
+    "time_unit": Option(("millis", "micros", "nanos")),
+    "new_columns": _NEW_COLUMNS,
+}
+KINDS |= {
+    "delta": Kind(
+        "headwater.feeds.delta:DeltaFeed",
+        {"new_columns": _NEW_COLUMNS},
+        path=True,
+        extra="delta",
+        needs=("deltalake",),
+    ),
+    "postgres": Kind(
+        "headwater.feeds.postgres:PostgresFeed",
+        _POSTGRES,
+        extra="postgres",
+        needs=("psycopg",),
+    ),
+    "kafka": Kind(
+        "headwater.feeds.kafka:KafkaFeed",
+        _KAFKA,
+        extra="kafka",
+        needs=("confluent_kafka",),
+    ),
+}
 """The kinds that a `format=` names."""
-OBJECTS: dict[str, Kind] = {"iterable": Kind(""), "feed": Kind("")}
+KINDS |= {
+    "socket": Kind(
+        "headwater.feeds.socket:SocketFeed",
+        {
+            "host": Option(needed=True),
+            "port": Option(NUMBER, needed=True),
+            "lines": Option(("json", "csv", "text")),
+            "delimiter": Option(CHARACTER),
+            "null_value": Option(),
+            "new_columns": Option(("stop", "ignore")),
+        },
+    ),
+    "clock": Kind("headwater.feeds.clock:ClockFeed", {"every": Option(SECONDS)}, amounts=()),
+}
+OBJECTS: dict[str, Kind] = {
+    "iterable": Kind("", amounts=("max_rows", "max_seconds")),
+    "feed": Kind(""),
+}
 """The kinds that an object given as `feed=` is of."""
+
+
+def module_of(make: str, needs: Iterable[str], extra: str, what: str) -> Any:
+    """The module of `module:function`; QueryError names the library that it needs and that is not installed."""
+    for name in needs:
+        try:
+            importlib.import_module(name)
+        except ImportError as e:
+            raise QueryError(
+                f"{what} of this kind need the library `{name}`, which is not here",
+                hint=f"pip install headwater[{extra}]",
+            ) from e
+    return importlib.import_module(make.partition(":")[0])
 
 
 def checked_options(source: str, kind: Kind, called: str, given: Any) -> dict[str, str]:
     """The options of a feed as text; QueryError names what means nothing, and never shows a secret."""
+    return checked("source", source, kind.known, called, given)
+
+
+def checked(
+    what: str, source: str, known: Mapping[str, Option], called: str, given: Any
+) -> dict[str, str]:
+    """The options of a source or sink as text."""
     if not isinstance(given, Mapping):
         raise QueryError(
             f"the options of `{source}` are of type {type(given).__name__}", hint="give a dict"
         )
-    known = {**kind.options, **AMOUNTS}
     out: dict[str, str] = {}
     for name, value in given.items():
         option = known.get(name)
@@ -151,7 +254,7 @@ def checked_options(source: str, kind: Kind, called: str, given: Any) -> dict[st
     missing = [n for n, o in known.items() if o.needed and n not in out]
     if missing:
         raise QueryError(
-            f"the source `{source}` has no option `{missing[0]}`, which {called} needs",
+            f"the {what} `{source}` has no option `{missing[0]}`, which {called} needs",
             hint=f"options={{'{missing[0]}': ...}}: {known[missing[0]].said}",
         )
     return out
@@ -165,7 +268,11 @@ def kind_of(source: str, format: Any) -> Kind:
     return KINDS[format]
 
 
-def check_policy(source: str, bad: Any) -> None:
-    """Raises for a policy that is none."""
+def check_policy(source: str, bad: Any, format: str | None) -> None:
+    """Raises for a policy that is none, or of a source that has no feed."""
+    if bad in POLICIES[1:] and format is None:
+        raise QueryError(
+            f"`{source}` has bad={bad!r} and no feed", hint="say format= or feed=, or leave it out"
+        )
     if bad not in POLICIES:
         raise QueryError(f"`bad` of `{source}` is {bad!r}", hint=f"one of {', '.join(POLICIES)}")
