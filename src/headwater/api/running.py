@@ -364,7 +364,7 @@ class Running(Sinking):
                     del self._failures[name]
             else:
                 out.held[name] = failed.told
-        out.held |= {name: e.what for name, e in self._sinks_held.items()}
+        out.held |= self._sinks_waiting()
         # What failed comes first: a flow is full because of it, if not because something waits.
         by_cause = sorted(self._failures.items(), key=lambda f: isinstance(f[1].why, FlowFull))
         for name, failed in by_cause:
