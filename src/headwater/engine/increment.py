@@ -24,8 +24,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.calculus.types import RecordType
-from headwater.engine import diffuse, loops, until, view_rows
+from headwater.engine import diffuse, loops, policy, until, view_rows
 from headwater.engine.change import Change, schema_of
+from headwater.engine.here import threads
 from headwater.engine.here.answers import components, different, keep_answers, merge, read_for, rows
 from headwater.engine.here.statements import Scalars, changes_of, run
 from headwater.engine.nested.rows import Moved
@@ -113,10 +114,11 @@ class Increment:
         small: int,
         wanted: frozenset[str] = frozenset(),
     ):
-        """`small` is how many rows are carried through here; `wanted` the views whose changes are to be given."""
+        """`small` is how many rows are carried through here at most; `wanted` the views whose changes are to be given."""
         self.program = program
         self.working, self.session, self.root, self.small = working, session, root, small
         self.cluster = Cluster(working, session, root)
+        working.threads = threads.cores()
         self.touched: dict[str, list[pa.Table]] = {}
         self.changes: dict[str, Change] = {}
         self.later: dict[str, list[pa.Table]] = {}
@@ -270,20 +272,26 @@ class Increment:
         strata = [*self.program.strata.values(), *self.touching]
         for s in statements:
             self._arrange(s)
-        if sum(self.changes[n].rows for n in {s.drives for s in statements}) <= self.small:
+        rows = sum(self.changes[n].rows for n in {s.drives for s in statements})
+        cores, known = threads.cores(), self.session.known_cores
+        if policy.carried_here(rows, len(statements), self.small, cores, known):
             with contextlib.suppress(TooMany):  # few rows that match many entries are many
                 self._merge(self._emitted(statements))
                 return
         self.settle()  # a group's value has no state in which a change is missing that came before
         self._touch(self.cluster.round(statements, self.changes, strata, self.answered))
 
-    def _emitted(self, statements: Iterable[Statement]) -> dict[str, list[pa.Table]]:
+    def _emitted(self, statements: Sequence[Statement]) -> dict[str, list[pa.Table]]:
         """What statements give here, by map."""
         tables = {n: whole(c, self.root, self.working) for n, c in self.changes.items()}
+        tables = {
+            n: threads.in_order(t, [s for s in statements if s.drives == n])
+            for n, t in tables.items()
+        }
         out: dict[str, list[pa.Table]] = {}
         for s in statements:
             change, scalars = tables[s.drives], self.session.evaluate
-            made = run(s, change, self.working, scalars, most=self.small)
+            made = threads.emitted(s, change, self.working, scalars, self.small, threads.cores())
             out.setdefault(s.target.name, []).append(made)
         return out
 

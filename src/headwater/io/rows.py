@@ -8,8 +8,9 @@ does not fit the source is told with its column and its row, and nothing has hap
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from pyspark.sql import DataFrame
 from headwater.calculus.types import KeyType, RecordType
 from headwater.engine.change import Change, read_file, schema_of, write_file
 from headwater.engine.policy import INLINE
+from headwater.engine.spark.progress import showing
 from headwater.engine.spark.session import Counts, telling
 from headwater.errors import BadChange
 from headwater.interop.arrow_types import arrow_type
@@ -270,12 +272,15 @@ def _frame(
             for n, t in row.fields
         ]
         extra = [column_name(given[n].name) for n in (WEIGHT, CHANGE_TYPE) if n in given]
+        # Rows without weights are what they should be, so that tasks make of them what is kept; others are looked at here.
+        typed = None if extra else partial(checked, name, row, sign=sign)
         parts = data.selectExpr(*cells, *extra).mapInArrow(
-            _stager(str(root)), "file string, content binary, rows bigint"
+            _stager(str(root), typed), "file string, content binary, rows bigint"
         )
         counts.jobs += 1
         counts.hops += 1
-        found_parts = parts.toArrow().to_pylist()
+        with showing(data.sparkSession, f"the change of `{name}`"):
+            found_parts = parts.toArrow().to_pylist()
     tables, files, rows = [], [], 0
     for part in found_parts:
         rows += part["rows"]
@@ -285,14 +290,24 @@ def _frame(
             check_limits(name, limits, table)
             tables.append(table)
         else:
-            table = checked(name, row, read_file(root / part["file"]), sign)
+            table = read_file(root / part["file"])
+            table = checked(name, row, table, sign) if typed is None else table
             check_limits(name, limits, table)
+            if typed is not None:
+                files.append(part["file"])
+                continue
             files.append(write_file(root, table))
             (root / part["file"]).unlink(missing_ok=True)
     return Change(tuple(tables), tuple(files), rows=rows)
 
 
-def _stager(root: str) -> Any:
+def _stager(root: str, typed: Callable[[pa.Table], pa.Table] | None) -> Any:
+    """What stages a partition: files with rows as `typed` makes them, or a little as it is."""
+
+    def staged(held: list[pa.RecordBatch]) -> tuple[str, int]:
+        table = pa.Table.from_batches(held)
+        return write_file(Path(root), table if typed is None else typed(table)), table.num_rows
+
     def stage_partition(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         held, size = [], 0
         schema = pa.schema([("file", pa.string()), ("content", pa.binary()), ("rows", pa.int64())])
@@ -306,13 +321,13 @@ def _stager(root: str) -> Any:
             held.append(batch)
             size += batch.nbytes
             if size > 64 * INLINE:
-                table = pa.Table.from_batches(held)
-                yield out(write_file(Path(root), table), None, table.num_rows)
+                file, rows = staged(held)
+                yield out(file, None, rows)
                 held, size = [], 0
         if held:
             table = pa.Table.from_batches(held)
             if size > INLINE:
-                yield out(write_file(Path(root), table), None, table.num_rows)
+                yield out(staged(held)[0], None, table.num_rows)
             else:
                 sink = pa.BufferOutputStream()
                 with pa.ipc.new_stream(sink, table.schema) as writer:
