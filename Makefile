@@ -3,7 +3,7 @@
 PY := .venv/bin/python
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test test-all sql-report fuzz bench lint format golden docs lock clean
+.PHONY: help setup java servers demo test test-all sql-report fuzz bench lint format golden docs lock clean
 
 help:  ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -17,14 +17,18 @@ setup: .venv/.stamp  ## create .venv with the locked dependencies
 java:  ## check for Java 17 or newer; install it where that is possible
 	@tools/java.sh
 
+servers:  ## have PostgreSQL and a Kafka broker for the tests, where that is possible
+	@tools/postgres.sh
+	@tools/kafka.sh || echo "Tests that need a Kafka broker are skipped."
+
 demo: setup java  ## orders arrive day by day and two views stay fresh; about a minute
 	@rm -rf build/demo
 	@.venv/bin/headwater demo --dir build/demo
 
-test: setup java  ## lint, types, and all but the slow tests, side by side
+test: setup java servers  ## lint, types, and all but the slow tests, side by side
 	@tools/test.sh
 
-test-all: setup java  ## the same with the slow tests
+test-all: setup java servers  ## the same with the slow tests
 	@tools/test.sh all
 
 sql-report: setup java  ## what of SQL is maintained, by clause; PART=a family of tests/data/retail

@@ -50,7 +50,18 @@ def main() -> None:
         choices=[*streams_order.PIECES, *loops.PIECES],
         help=f"some pieces of streams-order, or some loops, alone, written to {TRIAL.relative_to(ROOT)}",
     )
+    parser.add_argument(
+        "--together",
+        action="store_true",
+        help="the page of iteration, from what its loops measured before with --only",
+    )
     given = parser.parse_args()
+    if given.together:
+        report = Report("iteration", given.scale)
+        loops.together(report)
+        report.write()
+        print(report.summary())
+        return
     if given.only:
         of_loops = set(given.only) <= set(loops.PIECES)
         report = Report("iteration" if of_loops else "streams-order", given.scale)

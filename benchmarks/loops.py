@@ -4,13 +4,19 @@ Every case is loaded and takes eleven increments, of which the last nine count. 
 same tables, warm, until they have taken their time; an answer that differs is an error, and no number counts before. The
 cases with a second increment and a ninth are figures 3 and 4 of the paper: nine increments of four sizes each. A piece
 of its own is how long it takes to define a loop of ten rounds, and of a hundred.
+
+What a case measured is kept in a file, so that cases can be measured one by one, each while the machine is quiet, and
+told on one page in the end (`together`).
 """
 
 from __future__ import annotations
 
 import gc
+import json
+import os
 import statistics
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -20,45 +26,112 @@ from pyspark.sql import SparkSession
 import headwater as hw
 from benchmarks import loops_peers as peers
 from benchmarks.loops_cases import CASES, FIXPOINT, LINKS, NODES, Case, ranks_10, ranks_100
-from benchmarks.report import Progress, Report, number, short, timed
+from benchmarks.report import TRIAL, Progress, Report, number, short, timed
 from benchmarks.views import Tables, changed, folder, session
 
 WARM, COUNTED = 2, 9
 PATIENCE = {"small": 2.0, "ordinary": 60.0, "full": 120.0}
-"""Seconds that a peer may take in all; it is asked three times at least."""
+"""Seconds that a peer may take in all; it is asked once at least."""
 DEFINED, MOST_MAPS = 0.5, 12
 DAMPING = 0.85
 PIECES = (*(c.name for c in CASES), "definition")
 
 
 @dataclass
+class Visited:
+    """What a commit says of its loop."""
+
+    rounds: int
+    moved: int
+    bytes: int
+    where: str
+
+    @staticmethod
+    def of(commit: hw.Commit) -> Visited:
+        found = commit.rounds.get("answer", ())
+        return Visited(len(found), sum(n for _, n in found), commit.bytes, commit.where)
+
+
+@dataclass
 class Measured:
     """What one case measured at one size."""
 
+    size: int
+    rows: int
     load: float
     seconds: list[float]
-    commits: list[hw.Commit]
+    visits: list[Visited]
     others: dict[str, list[float]]
     error: tuple[float, float] | None = None
     """How far ranks that are kept near are from the fixpoint, and how far ten rounds are."""
 
+    @staticmethod
+    def of_data(data: dict[str, Any]) -> Measured:
+        """What was kept in a file."""
+        return Measured(**{**data, "visits": [Visited(**v) for v in data["visits"]]})
+
 
 def run(report: Report, pieces: tuple[str, ...] = ()) -> None:
     """All cases at the sizes of a scale, or some of them."""
-    chosen = [sized(c, report.scale) for c in CASES if c.name in (pieces or PIECES)]
-    chosen = [c for c in chosen if report.scale == "full" or not c.only_full]
+    chosen = _chosen(report.scale, pieces or PIECES)
     progress = Progress(len(chosen) + 1)
     spark = session()
     told = []
     for case in chosen:
         progress.step(case.title, 0)
-        told.append((case, *measured_with_sizes(report, case, spark)))
+        told.append(measured_with_sizes(report, case, spark))
+        keep(report, told[-1])
         progress.step("")
     if told:
         tell(report, told)
     if "definition" in (pieces or PIECES):
         definition(report)
     progress.end()
+
+
+def together(report: Report) -> None:
+    """Tells what cases measured before, each by itself."""
+    told = [
+        kept(report, case)
+        for case in _chosen(report.scale, PIECES)
+        if _file(report, case.name).exists()
+    ]
+    report.say(
+        "Cases were measured one by one, with the load that the machine had then (the last column)."
+    )
+    tell(report, told)
+    definition(report)
+
+
+def _chosen(scale: str, names: Iterable[str]) -> list[Case]:
+    """The cases of these names that are measured at a scale."""
+    chosen = [sized(c, scale) for c in CASES if c.name in set(names)]
+    return [c for c in chosen if scale == "full" or not c.only_full]
+
+
+def _file(report: Report, name: str) -> Any:
+    return TRIAL / f"iteration-{report.scale}-{name}.kept.json"
+
+
+def keep(report: Report, told: Told) -> None:
+    """Writes down what a case measured."""
+    case, main, larger, other, load = told
+    plain = {
+        "main": asdict(main),
+        "larger": [asdict(one) for one in larger],
+        "other": asdict(other) if other else None,
+        "load": load,
+    }
+    TRIAL.mkdir(parents=True, exist_ok=True)
+    _file(report, case.name).write_text(json.dumps(plain))
+
+
+def kept(report: Report, case: Case) -> Told:
+    """What a case measured before."""
+    data = json.loads(_file(report, case.name).read_text())
+    larger = [Measured.of_data(d) for d in data["larger"]]
+    other = data["other"] and Measured.of_data(data["other"])
+    return case, Measured.of_data(data["main"]), larger, other, data["load"]
 
 
 def sized(case: Case, scale: str) -> Case:
@@ -68,13 +141,13 @@ def sized(case: Case, scale: str) -> Case:
     return replace(case, size=max(case.size // 250, 60), rows=max(case.rows // 20, 1))
 
 
-Told = tuple[Case, Measured, list[Measured], Measured | None]
+Told = tuple[Case, Measured, list[Measured], Measured | None, float]
+"""A case, what it measured, the same with larger increments and at another size, and the load of the machine."""
 
 
-def measured_with_sizes(
-    report: Report, case: Case, spark: SparkSession | None
-) -> tuple[Measured, list[Measured], Measured | None]:
+def measured_with_sizes(report: Report, case: Case, spark: SparkSession | None) -> Told:
     """The case; with increments two, three and four times as large, if it is a figure; and at another size, if growth counts."""
+    load = os.getloadavg()[0]
     main = measured(report, case, spark, compare=True)
     larger = [
         measured(report, replace(case, rows=case.rows * n), spark, compare=False)
@@ -86,14 +159,14 @@ def measured_with_sizes(
         # In a full run ten times the graph, else a tenth of it beside the one that was measured.
         size = case.size * 10 if report.scale == "full" else case.size // 10
         other = measured(report, replace(case, size=size), spark, compare=False)
-    return main, larger, other
+    return case, main, larger, other, round(load, 1)
 
 
 def measured(report: Report, case: Case, spark: SparkSession | None, compare: bool) -> Measured:
     """Loads, makes the increments, and has the peers recompute after each that counts."""
     rng = np.random.default_rng(18)
     tables = case.load(case.size, rng)
-    out = Measured(0.0, [], [], {})
+    out = Measured(case.size, case.rows, 0.0, [], [], {})
     asked = case.peers(spark) if compare else []
     with folder() as home, hw.open(home / "db", spark=spark) as db:
         for name, ddl in case.sources.items():
@@ -109,18 +182,22 @@ def measured(report: Report, case: Case, spark: SparkSession | None, compare: bo
             if turn < WARM:
                 continue
             out.seconds.append(seconds)
-            out.commits.append(commit)
+            out.visits.append(Visited.of(commit))
             recompute(report, case, asked, tables, db, out.others)
         if case.options.get("mode") == "diffuse" and "links" in tables:
             out.error = errors(tables, db, case.options["cut"] / (1 - DAMPING))
     for peer in asked:
         peer.close()
-    for seconds in out.seconds:
-        report.sample("increment", seconds, "s", case=case.name, size=case.size, rows=case.rows)
-    for who, values in out.others.items():
-        for value in values:
-            report.sample(who, value, "s", case=case.name, size=case.size, rows=case.rows)
     return out
+
+
+def sample(report: Report, case: Case, one: Measured) -> None:
+    """Every single measurement."""
+    for seconds in one.seconds:
+        report.sample("increment", seconds, "s", case=case.name, size=one.size, rows=one.rows)
+    for who, values in one.others.items():
+        for value in values:
+            report.sample(who, value, "s", case=case.name, size=one.size, rows=one.rows)
 
 
 def recompute(
@@ -135,7 +212,7 @@ def recompute(
     found = None
     for peer in asked:
         taken = others.setdefault(peer.name, [])
-        if len(taken) >= 3 and sum(taken) > PATIENCE[report.scale]:
+        if sum(taken) > PATIENCE[report.scale]:
             continue
         found = db.table("answer").drop_columns(["_w"]) if found is None else found
         peer.given(tables)
@@ -195,29 +272,33 @@ def definition(report: Report) -> None:
 
 def tell(report: Report, told: list[Told]) -> None:
     """Targets, tables and figures."""
-    for case, main, larger, other in told:
+    for case, main, larger, other, _ in told:
+        for one in (main, *larger, *([other] if other else [])):
+            sample(report, case, one)
         judge(report, case, main, larger, other)
-    who = list(dict.fromkeys(name for _, main, _, _ in told for name in main.others))
+    who = list(dict.fromkeys(name for _, main, *_ in told for name in main.others))
     rows = []
-    for case, main, _, _ in told:
+    for case, main, _, _, load in told:
         ours = statistics.median(main.seconds)
         beside = (main.others.get(name) for name in who)
         cells = (
             f"{statistics.median(s):.3f} s ({number(statistics.median(s) / ours)}×)" if s else ""
             for s in beside
         )
-        rows.append([named(case), f"{1000 * ours:.0f} ms", f"{main.load:.1f} s", *cells])
+        rows.append(
+            [named(case), f"{1000 * ours:.0f} ms", f"{main.load:.1f} s", *cells, f"{load:.1f}"]
+        )
     report.say(
         f"Median of {COUNTED} increments after {WARM}; the peers recompute from warm tables, at every increment or as often "
-        f"as {PATIENCE[report.scale]:.0f} s allow, three times at least. In brackets: how many times faster the increment is."
+        f"as {PATIENCE[report.scale]:.0f} s allow. In brackets: how many times faster the increment is."
     )
-    report.table(["case", "increment", "load", *who], rows)
+    report.table(["case", "increment", "filled in", *who, "load"], rows)
     report.say("Rounds that increments visited, and rows that moved in them.")
     report.table(
         ["case", "rounds", "rows moved", "written", "where"],
-        [[named(case), *visited(main.commits)] for case, main, _, _ in told],
+        [[named(case), *visited(main.visits)] for case, main, *_ in told],
     )
-    figures = [(case, [main, *larger]) for case, main, larger, _ in told if larger]
+    figures = [(case, [main, *larger]) for case, main, larger, *_ in told if larger]
     if figures:
         with report.plot("figures", columns=2, rows=(len(figures) + 1) // 2) as axes:
             for axis, (case, series) in zip(axes, figures, strict=False):
@@ -235,13 +316,13 @@ def named(case: Case) -> str:
     return f"{case.title}, {short(case.size)}, {short(case.rows)} changed"
 
 
-def visited(commits: list[hw.Commit]) -> list[str]:
+def visited(visits: list[Visited]) -> list[str]:
     """The median numbers of rounds and of moved rows, the bytes, and where it was."""
-    rounds = [len(c.rounds.get("answer", ())) for c in commits]
-    moved = [sum(n for _, n in c.rounds.get("answer", ())) for c in commits]
-    written = statistics.median(c.bytes for c in commits) / 1e6
-    medians = [f"{statistics.median(x):,.0f}" for x in (rounds, moved)]
-    return [*medians, f"{written:.2f} MB", commits[-1].where]
+    written = statistics.median(v.bytes for v in visits) / 1e6
+    rounds, moved = (
+        statistics.median(x) for x in zip(*((v.rounds, v.moved) for v in visits), strict=True)
+    )
+    return [f"{rounds:,.0f}", f"{moved:,.0f}", f"{written:.2f} MB", visits[-1].where]
 
 
 def judge(
@@ -261,10 +342,7 @@ def judge(
     if case.against_load is not None:
         report.at_most(f"{name}: times its own load", ours / main.load, case.against_load)
     if case.a_round is not None:
-        a_round = [
-            s / max(1, len(c.rounds.get("answer", ())))
-            for s, c in zip(main.seconds, main.commits, strict=True)
-        ]
+        a_round = [s / max(1, v.rounds) for s, v in zip(main.seconds, main.visits, strict=True)]
         what = f"{name}: milliseconds a visited round"
         report.at_most(what, 1000 * statistics.median(a_round), 1000 * case.a_round)
     if case.grown is not None and other is not None:

@@ -46,7 +46,7 @@ from headwater.calculus.patterns import above, below, between, since, upto
 from headwater.copies import DocumentCopy, ParquetCopy
 from headwater.engine.nested.documents import DeepChange
 from headwater.errors import HeadwaterError
-from headwater.io.rows import Delta
+from headwater.io.events import Delta
 from headwater.language.closes import closed, watermark
 from headwater.language.comprehension import Query, mode, query, repeat, within
 from headwater.language.functions import function

@@ -204,6 +204,14 @@ class KeyConflict(BadChange, LabelConflict):
     """Rows whose key is NULL, or would be there more than once; the key, and the rows that have it."""
 
 
+class FeedAway(HeadwaterError):
+    """A feed whose server or path is not there now, or lets nobody in: it is tried again, and the rest goes on."""
+
+
+class FeedLost(HeadwaterError):
+    """A feed of which what comes behind the cursor is gone: a slot that was dropped, a change feed that was cleaned up, another topic."""
+
+
 class BadPattern(HeadwaterError):
     """A pattern or punctuation that means nothing: a value of a wrong type, ends turned round, an unknown column."""
 
@@ -226,6 +234,21 @@ class NameTaken(HeadwaterError):
 
 class InUse(HeadwaterError):
     """A source or view that others read cannot be dropped."""
+
+
+class SinkError(HeadwaterError):
+    """A sink whose target cannot be written: no rights, other columns, files or tables of somebody else.
+
+    The target stays at the version that it has, and the database at its own.
+    """
+
+
+class SinkAway(SinkError):
+    """A target that is not there now, as its server is away: the sink is tried again."""
+
+
+class SinkMissing(SinkError):
+    """A sink that this process has not declared: its path, passwords and functions are known to who declares it again."""
 
 
 class StageError(HeadwaterError):

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import headwater as hw
+from dying_files import Dying
 from faulty_files import Stopped
 from headwater.errors import NameTaken, QueryError, StageFailed, StageMissing
 from headwater.state.files import LocalFiles
@@ -387,28 +388,6 @@ def test_what_is_gone_is_forgotten_with_its_version(tmp_path: Path, inbox: Path)
     assert {"from:orders/1.csv", "from:orders/39.csv"} <= {*known()}
     db.drop("orders")
     assert known() == []
-
-
-class Dying:
-    """A process that dies before or after its nth write: what it does from then on has no effect."""
-
-    def __init__(self, write: int, where: str):
-        self.write, self.where, self.count, self.dead = write, where, 0, False
-
-    def __call__(self, real: Any) -> Any:
-        def call(*given: Any) -> Any:
-            self.count += 1
-            self._at("before")
-            out = real(*given)
-            self._at("after")
-            return out
-
-        return call
-
-    def _at(self, where: str) -> None:
-        self.dead = self.dead or (where == self.where and self.count == self.write)
-        if self.dead:
-            raise Stopped
 
 
 @pytest.mark.parametrize("where", ["before", "after"])

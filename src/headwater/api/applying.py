@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from headwater.api.bring_in import staged_change
+from headwater.api.bring_in import replaced_by_key, staged_change
 from headwater.api.catalog import SEEN, as_stored
 from headwater.api.feeding import with_points
 from headwater.api.handles import Commit
@@ -38,8 +38,13 @@ class Beside:
     """What a commit has to say beside the change that it applies: who gave it, and how far that has come."""
 
     facts: Callable[[int], Mapping[str, Any]] = lambda version: {}
-    graph: Callable[[Graph], Graph] = lambda graph: graph
+    graph: Callable[[int, Graph], Graph] = lambda rows, graph: graph
+    """The graph after it, by how many rows were given and the graph before."""
     note: Mapping[str, Any] = field(default_factory=dict)
+    aside: Callable[[int], Mapping[str, Change]] = lambda version: {}
+    """What a version adds to relations that nobody else changes: records that were set aside."""
+    rejected: Mapping[str, int] = field(default_factory=dict)
+    """Records that did not fit, by source."""
 
 
 @dataclass(frozen=True)
@@ -105,19 +110,21 @@ class Applying(Streaming):
         """Stages changes of sources, carries them through and commits them; the right to write is held."""
         self.session.counts = counts = Counts()
         staged: dict[str, Change] = {}
+        by_key: dict[str, Change] = {}
         rows: dict[str, int] = {}
         try:
             for n, given in changes:
                 self._check_not_read(n)
-                n, made, count = staged_change(
-                    self.catalog, self.session, self.path, n, given, cast
-                )
-                rows[n] = rows.get(n, 0) + count
-                for relation, change in made.items():
+                made = staged_change(self.catalog, self.session, self.path, n, given, cast)
+                rows[made.name] = rows.get(made.name, 0) + made.rows
+                for relation, change in made.changes.items():
                     staged[relation] = staged.get(relation, Change()).with_rows(change)
-            working, done, size = self._applied(writer, staged, rows, id, points, beside)
+                if made.by_key.rows:
+                    by_key[made.name] = by_key.get(made.name, Change()).with_rows(made.by_key)
+            staged.update(beside.aside(self.version + 1))
+            working, done, size = self._applied(writer, staged, by_key, rows, id, points, beside)
         finally:
-            for s in staged.values():
+            for s in (*staged.values(), *by_key.values()):
                 for f in s.files:
                     with contextlib.suppress(OSError):  # the next writer takes it away
                         (self.path / f).unlink(missing_ok=True)
@@ -133,6 +140,7 @@ class Applying(Streaming):
             counts.hops,
             "spark" if working.on_spark else "driver",
             id,
+            rejected=dict(beside.rejected),
             late=done.late,
             closed=done.final,
             rounds=rounds_of(self.program, self._rounds),
@@ -193,6 +201,7 @@ class Applying(Streaming):
         self,
         writer: StoreWriter,
         staged: dict[str, Change],
+        by_key: Mapping[str, Change],
         rows: dict[str, int],
         id: Id | None,
         points: Mapping[str, Any],
@@ -206,15 +215,17 @@ class Applying(Streaming):
         framed = {n: p for n, p in points.items() if n not in closing}
         with self._commit(APPLY, **note) as commit:
             working, before = self._working(commit, self.program), self.graph
-            carried, late = self._in_time(working, staged, commit.version)
+            changed, vain = replaced_by_key(self.catalog, self.path, staged, by_key, working)
+            carried, late = self._in_time(working, changed, commit.version)
             ignored, increment = self._carry(working, carried, self._wanted(before))
+            ignored = {n: ignored.get(n, 0) + vain.get(n, 0) for n in (*ignored, *vain)}
             with as_stored(self.version):
                 told = with_points(self._tell(working, before, carried, increment), framed)
             over, final = self._close(commit, working, carried, closing)
             over, final, told = self._fold(commit, working, carried, over, final, told)
             made = self._written(working)
             size = self._add_made(commit, made)
-            graph = beside.graph(self._send(commit, before, told, made))
+            graph = beside.graph(sum(rows.values()), self._send(commit, before, told, made))
             self._set_graph(commit, graph, before)
             for n, s in staged.items():
                 if not self.catalog.owning(n).retain and s.rows:

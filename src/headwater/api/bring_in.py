@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +19,26 @@ from headwater.io.deletes import checked_deletes
 from headwater.io.keys import check_keys
 from headwater.io.owners import Owners, apart
 from headwater.io.rows import stage
+from headwater.io.upserts import Upserting
 from headwater.language.declared import limits_below
+
+
+@dataclass(frozen=True)
+class Given:
+    """Rows given for a relation of a source: its name as declared, what they change by relation, what is by key, and how many there are."""
+
+    name: str
+    changes: dict[str, Change]
+    by_key: Change
+    rows: int
 
 
 def staged_change(
     catalog: Catalog, session: Session, root: Path, name: str, given: Any, cast: bool
-) -> tuple[str, dict[str, Change], int]:
+) -> Given:
     """Rows given for a source as changes of its relations, staged; they may be given for an array in its rows, too.
 
-    For `{"customers": rows}` with arrays of orders: a change of `customers` and one of `customers.orders`. Gives the name
-    as it was declared, the changes by relation, and how many rows were given.
+    For `{"customers": rows}` with arrays of orders: a change of `customers` and one of `customers.orders`.
     """
     source = _changing(catalog, name)
     if source.written:
@@ -42,17 +54,30 @@ def staged_change(
             hint="declare it without static=True, or fill it before the first view",
         )
     number = [p.name.lower() for p in source.parts].index(name.lower())
-    row = source.parts[number].given if source.nested else source.row
-    limits = limits_below(source.limits, source.parts[number].path)
-    staged = stage(name, row, given, root, session.counts, session.zone, cast, limits)
+    part = source.parts[number]
+    row = part.given if source.nested else source.row
+    limits = limits_below(source.limits, part.path)
+    key = part.key if source.key else ()
+    staged = stage(name, row, given, root, session.counts, session.zone, cast, limits, key)
+    if staged.by_key.rows:
+        _check_by_key(source, name)
     if not source.nested:
-        return source.name, {source.name: staged}, staged.rows
+        return Given(source.name, {source.name: staged.rows}, staged.by_key, staged.count)
     try:
-        made = apart(source.parts, number, staged, root)
-        return source.parts[number].name, made, staged.rows
+        made = apart(source.parts, number, staged.rows, root)
+        return Given(part.name, made, staged.by_key, staged.count)
     finally:
-        for f in staged.files:
+        for f in staged.rows.files:
             (root / f).unlink(missing_ok=True)
+
+
+def _check_by_key(source: SourceDef, name: str) -> None:
+    """Raises where old rows cannot be found by key."""
+    if not source.retain:
+        raise BadChange(
+            f"`{name}` keeps no copy of its rows, so that none is found by its key",
+            hint="declare it without retain=False, or give the old rows as deletes and the new ones as inserts",
+        )
 
 
 def _changing(catalog: Catalog, name: str) -> SourceDef:
@@ -73,6 +98,25 @@ def _changing(catalog: Catalog, name: str) -> SourceDef:
     is_view = catalog.named(name) in catalog.views
     what = "is a view; changes are applied to sources" if is_view else "is unknown"
     raise UnknownName(f"`{name}` {what}", hint=f"sources: {', '.join(catalog.sources) or 'none'}")
+
+
+def replaced_by_key(
+    catalog: Catalog,
+    root: Path,
+    staged: dict[str, Change],
+    by_key: Mapping[str, Change],
+    working: Working,
+) -> tuple[dict[str, Change], dict[str, int]]:
+    """Changes by key, of relations, as rows with weights beside those that are staged; and how many deletions were in vain."""
+    ignored: dict[str, int] = {}
+    # From the outside in: rows of an array may be given by key beside a new row that has it.
+    for name in sorted(by_key, key=lambda n: n.count(".")):
+        source = catalog.owning(name)
+        number = [p.name for p in source.parts].index(name)
+        at = Upserting(source.parts, source.maps, staged, working, root, source.strict)
+        made, ignored[name] = at.rows(number, by_key[name])
+        staged = {**staged, **{n: staged.get(n, Change()).with_rows(c) for n, c in made.items()}}
+    return staged, ignored
 
 
 def checked_change(

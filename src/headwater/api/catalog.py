@@ -37,6 +37,7 @@ from headwater.calculus.terms import (
 from headwater.calculus.types import DOUBLE, INT, REAL, MapType, RecordType, bag, has_box
 from headwater.calculus.windows import Window
 from headwater.errors import DamagedState, HeadwaterError, StateError
+from headwater.io.files import FORMATS
 from headwater.language.closes import Scheme
 from headwater.language.declared import Limit, declared
 from headwater.language.functions import DEFINED
@@ -87,6 +88,13 @@ class SourceDef:
     """The schemes by which it is closed, each as the text of its plain data."""
     late: str = ""
     """What becomes of late rows, if it was said."""
+    bad: str = "stop"
+    """What becomes of records of its feed that do not fit."""
+
+    @property
+    def is_directory(self) -> bool:
+        """Whether its rows are files of a directory."""
+        return self.path is not None and self.format in FORMATS
 
     @cached_property
     def schemes(self) -> tuple[Scheme, ...]:

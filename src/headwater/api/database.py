@@ -1,11 +1,13 @@
 """A database: declared sources and views in a directory, changes applied to them, answers read from them.
 
 `Database` is made in layers, each of which knows those before it: reading (`versions`), committing (`writing`),
-applying changes (`applying`), declaring sources and views (`declaring`), and here what is in it, by name.
+applying changes (`applying`), declaring sources and views (`declaring`), carrying out statements (`executing`), and here
+what is in it, by name.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,10 +15,12 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from headwater.api.asking import Asking
-from headwater.api.explaining import Explaining
+from headwater.api.executing import Executing
 from headwater.api.handles import Source, ViewHandle
+from headwater.api.sinking import SinkHandle
 from headwater.api.stages import FlowHandle, StageHandle
 from headwater.api.streams import StreamHandle
+from headwater.api.taking import Looks
 from headwater.api.writing import asked_to_keep
 from headwater.engine.policy import Execution, Policy, asked_execution
 from headwater.engine.spark.session import Session
@@ -41,7 +45,7 @@ def open_database(
     return Database(path, spark, partitions, keep_versions, keep_minutes, execution)
 
 
-class Database(Explaining):
+class Database(Executing):
     """Sources and views in a directory; made by `headwater.open`.
 
     Threads may share a handle: reads go on beside each other, and writes wait for one another. A process that was
@@ -62,6 +66,8 @@ class Database(Explaining):
         self.ask = Asking(session)
         self._bound, self._failures, self._seen_ready = {}, {}, []
         self._folds = {}
+        self._sinks, self._sinks_held, self._sinks_lock = {}, {}, threading.RLock()
+        self._opened, self._batches = {}, Looks()
         self._watched, self._regions, self._promises_known = {}, {}, []
         asked = {"versions": keep_versions, "minutes": keep_minutes}
         super().__init__(path, session, asked_to_keep(asked))
@@ -100,8 +106,11 @@ class Database(Explaining):
         return isinstance(name, str) and self.catalog.named(name) in [*self]
 
     def __iter__(self) -> Iterator[str]:
-        """The names of sources, flows, views, stages and streams."""
-        names = [*self.catalog.sources, *self.catalog.views, *self.graph.stages, *self.stream_defs]
+        """The names of sources, flows, views, stages, streams and sinks."""
+        names = [
+            *(*self.catalog.sources, *self.catalog.views),
+            *(*self.graph.stages, *self.stream_defs, *self.sink_defs),
+        ]
         return iter(dict.fromkeys(names))
 
     def __len__(self) -> int:
@@ -111,7 +120,7 @@ class Database(Explaining):
         return True  # a database without sources is one too
 
     def __getitem__(self, name: str) -> Any:
-        """The handle of a view, a source, a stage or a flow."""
+        """The handle of a view, a source, a stage, a flow, a stream or a sink."""
         name = self.catalog.named(name)
         if name in self.stream_defs:
             return StreamHandle(self, name)
@@ -119,6 +128,8 @@ class Database(Explaining):
             return StageHandle(self, name)
         if name in self.graph.flows:
             return FlowHandle(self, name)
+        if name in self.sink_defs:
+            return SinkHandle(self, name)
         if name in self.catalog.views:
             return ViewHandle(self, name)
         if name in self.catalog.sources:

@@ -14,7 +14,6 @@ from typing import Any, Literal
 
 from pyspark.sql.types import StructType
 
-from headwater.api.applying import Applying
 from headwater.api.catalog import (
     SEEN,
     SETTINGS,
@@ -29,11 +28,11 @@ from headwater.api.dropping import without, without_maps, without_source
 from headwater.api.feeds import REBUILD
 from headwater.api.handles import Source, ViewHandle
 from headwater.api.nearness import ROUNDS, Mode, check_loops, mode_of
+from headwater.api.opening import Opening, declared_feed
 from headwater.api.over import forget_found
 from headwater.calculus.check import type_of
 from headwater.calculus.terms import Term, relations
 from headwater.calculus.types import RecordType, field_names
-from headwater.dataflow.directory import FROM
 from headwater.dataflow.maps import is_of_graph
 from headwater.engine.fill import Backfill
 from headwater.engine.late import ASIDE
@@ -41,7 +40,9 @@ from headwater.engine.ledgers import LEDGER
 from headwater.engine.rings import spec_of
 from headwater.engine.working import Working
 from headwater.errors import InUse, NameTaken, NotIncremental, Purged, QueryError, StateError
-from headwater.io.files import check_held, checked_options
+from headwater.feeds.feed import FROM, REJECTED, REJECTED_DDL
+from headwater.feeds.kinds import check_policy
+from headwater.io.files import FORMATS, check_held, checked_options
 from headwater.io.limits import check_limits
 from headwater.language.closes import LATE, more_members, schemes_of
 from headwater.language.comprehension import Query
@@ -61,7 +62,7 @@ from headwater.state.store import Commit as StoreCommit
 RESERVED = (WEIGHT, "_version", "_h", "_i", "_change_type", "_commit_version", "_commit_timestamp")
 
 
-class Declaring(Applying):
+class Declaring(Opening):
     """The part of a database that declares: sources and views are added, dropped, and computed anew."""
 
     _watched: dict[str, str]
@@ -76,6 +77,8 @@ class Declaring(Applying):
         path: str | Path | None = None,
         format: str | None = None,
         options: Mapping[str, Any] | None = None,
+        feed: Any = None,
+        bad: Literal["stop", "skip", "aside"] = "stop",
         static: bool = False,
         retain: bool | Literal["open"] = True,
         strict: bool = True,
@@ -91,6 +94,12 @@ class Declaring(Applying):
         With a `path` the files of that directory are its rows: `run` takes new ones, each once. `format` is parquet, csv
         or json; `options` are `max_files` and `max_bytes` for what is taken at a time, and of csv `header`, `delimiter`
         and `null_value`. Files whose names begin with `.` or `_`, or end in `.tmp`, are still being written.
+
+        `format` may be another kind of feed, with options of its own; or `feed` is an object of this process that gives rows: an
+        iterable, or one with the protocol of `headwater.feeds.feed`. What was taken of a feed is committed with its rows.
+        `bad` says what becomes of records that do not fit: the feed stops, they are skipped and counted, or they go to the
+        relation `<name>_rejected`. Options that are secrets are not written down, and a feed is opened only in a process that
+        has declared it.
 
         `closes` says by which columns parts of it will be over: a column, a tuple of columns, a `watermark`, or a list of
         these. Maps then forget what no row to come can reach, and `final` tells rows of views that nothing takes back. A
@@ -111,8 +120,15 @@ class Declaring(Applying):
         before = self.catalog.sources.get(name)
         if before is not None and _same_names(before.key, keys):
             keys = before.key
-        place, told = _directory(name, row, path, format, options or {})
+        place: str | None = None
+        secret: dict[str, str] = {}
+        if feed is not None or format not in (None, *FORMATS):
+            format, place, secret, told = declared_feed(name, format, path, options or {}, feed)
+        else:
+            place, told = _directory(name, row, path, format, options or {})
+        check_policy(name, bad)
         made = SourceDef(name, said.ddl, keys, static, retain, strict, place, format, told)
+        made = replace(made, bad=bad)
         schemes = schemes_of(closes, row, name) if closes != () else ()
         described = tuple(json.dumps(s.described()) for s in schemes)
         made = replace(
@@ -124,9 +140,18 @@ class Declaring(Applying):
         named = before.held_in if before is not None else tuple(m.name for m in made.all_maps)
         made = replace(made, held_in=named)
         source = self._declared(made, before)
-        if place is not None:
+        if bad == "aside":
+            self._declare_rejected(name)
+        self._open_feed(made, secret, feed)
+        if made.is_directory and place is not None:
             self._watched[name] = place
         return source
+
+    def _declare_rejected(self, name: str) -> None:
+        """The relation of records that are set aside, beside their source."""
+        aside = SourceDef(f"{name}{REJECTED}", declared(REJECTED_DDL).ddl, written=name)
+        aside = replace(aside, held_in=tuple(m.name for m in aside.all_maps))
+        self._declared(aside, self.catalog.sources.get(aside.name))
 
     def _declared(self, made: SourceDef, before: SourceDef | None) -> Source:
         """A source that was declared, committed unless it is there."""
@@ -357,6 +382,10 @@ class Declaring(Applying):
             name = self.catalog.named(name)
             if name not in self.catalog.sources and name not in self.catalog.views:
                 raise self._unknown(name)
+            aside = self.catalog.sources.get(f"{name}{REJECTED}")
+            if aside is not None and aside.written == name:
+                self.drop(aside.name)
+            self._close_feed(name)
             readers = self.catalog.readers(name)
             if readers:
                 raise InUse(
@@ -377,7 +406,7 @@ class Declaring(Applying):
             kept = program.maps
             with self._commit(f"drop {name}", (rest, program)) as commit:
                 kinds = "source", "view", "node", "closed", "marks", "told", "begins"
-                mine = {f"{kind}:{name}" for kind in kinds}
+                mine = {f"{FROM}{name}", *(f"{kind}:{name}" for kind in kinds)}
                 for fact in commit.base.facts:
                     if fact in mine or fact.startswith((f"{FROM}{name}/", f"{FROM}{name}:")):
                         commit.set(fact, None)
@@ -481,6 +510,7 @@ def _same_names(a: Sequence[str], b: Sequence[str]) -> bool:
 def _only_limits(known: SourceDef, made: SourceDef) -> bool:
     """Whether a source is declared again with the same rows: other limits, or another directory to take them from."""
     same = replace(known, ddl=made.ddl, path=made.path, format=made.format, options=made.options)
+    same = replace(same, bad=made.bad)
     pairs = list(zip(known.schemes, made.schemes, strict=False))
     if len(pairs) == len(known.schemes) and all(a == b or more_members(a, b) for a, b in pairs):
         same = replace(same, closes=made.closes, late=made.late)  # no promise is taken back

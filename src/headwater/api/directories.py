@@ -22,8 +22,8 @@ from typing import Any
 import pyarrow as pa
 
 from headwater.api.applying import Beside
-from headwater.api.batches import Batches
 from headwater.api.catalog import SourceDef, well_defined
+from headwater.api.taking import Taking
 from headwater.dataflow.calling import Failed
 from headwater.dataflow.directory import (
     File,
@@ -75,14 +75,14 @@ class Looks:
             self.seen[source] = replace(before, new=left)
 
 
-class Directories(Batches):
+class Directories(Taking):
     """The part of a database that takes files in."""
 
     _looks: Looks
 
     def directories(self) -> dict[str, SourceDef]:
         """The sources whose rows are files of a directory."""
-        return {n: s for n, s in self.catalog.sources.items() if s.path is not None}
+        return {n: s for n, s in self.catalog.sources.items() if s.is_directory}
 
     def new_files(self, source: str) -> list[str]:
         """The files in a source's directory that were not taken, in the order in which they will be."""
@@ -99,8 +99,9 @@ class Directories(Batches):
         facts = self.store.at(self.version).facts
         return well_defined(self.version, lambda: taken_of(source, facts))
 
-    def _look_again(self) -> None:
+    def _look_again(self, rested: bool = False) -> None:
         """Files that come from now on are seen."""
+        super()._look_again(rested)
         self._looks = Looks()
 
     def _directories_ready(self, graph: Graph, failures: dict[str, Failed]) -> list[str]:
@@ -159,11 +160,10 @@ class Directories(Batches):
         count = len(p.files)
         while True:
             files, tables = p.files[:count], p.tables[:count]
-            rows = sum(t.num_rows for t in tables)
             part = p.seconds * count / len(p.files)
             beside = Beside(
                 partial(self._marks, p.source, files, taken),
-                partial(_ran, p.source, rows, part, ready),
+                partial(_ran, p.source, part, ready),
                 {"source": p.source, "files": len(files)},
             )
             given = [(p.source, t) for t in tables]
@@ -229,7 +229,7 @@ def _check_same(source: str, f: File, path: Path) -> None:
         )
 
 
-def _ran(name: str, rows: int, seconds: float, ready: Collection[str], graph: Graph) -> Graph:
+def _ran(name: str, seconds: float, ready: Collection[str], rows: int, graph: Graph) -> Graph:
     """The graph after a step of a directory."""
     node = graph.nodes.get(name, NodeFact())
     graph = graph.with_node(

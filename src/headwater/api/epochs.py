@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 from headwater.api.catalog import SEEN, as_stored
 from headwater.api.directories import Directories, FilesRead
 from headwater.api.feeding import Told
+from headwater.api.taking import BatchRead
 from headwater.api.verify_stage import verify_stage
 from headwater.calculus.types import RecordType
 from headwater.dataflow import epoch, tasks
@@ -134,8 +135,10 @@ class Epochs(Directories):
 
     def _prepared(
         self, name: str, run: Run, inboxes: dict[str, Inbox], snapshot: Snapshot, graph: Graph
-    ) -> Prepared | FilesRead:
+    ) -> Prepared | FilesRead | BatchRead:
         """Reads and calls; nothing is written."""
+        if name in self._batches.batches:
+            return self._batches.batches[name]
         if name not in graph.stages:
             return self._read_files(name)
         self._begun(name, graph.nodes[name].epochs)
@@ -266,8 +269,11 @@ class Epochs(Directories):
         rows = sum(b.rows_waiting(run.reads.get(n, 0)) for n, b in inboxes.items())
         return rows > self.policy.most_here
 
-    def _committed(self, p: Prepared | FilesRead) -> None:
+    def _committed(self, p: Prepared | FilesRead | BatchRead) -> None:
         """An epoch with everything that follows from it, as the next version."""
+        if isinstance(p, BatchRead):
+            self._take_batch(p, self._seen_ready)
+            return None
         if isinstance(p, FilesRead):
             return self._take_files(p, self._seen_ready)
         before, name, passed = self.graph, p.stage.name, p.passed

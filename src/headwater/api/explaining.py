@@ -159,11 +159,13 @@ class Explaining(Running):
 
     def _told_of(self, source: str) -> str:
         made = self.catalog.sources[source]
-        if made.path is None:
+        if made.format is None:
             return ""
-        count = len(taken_of(source, self.store.at(self.version).facts))
         failed = self._failures.get(source)
         held = "" if failed is None else f"; held: {failed.told}"
+        if not made.is_directory:
+            return f"fed by {made.format}{held}"
+        count = len(taken_of(source, self.store.at(self.version).facts))
         return f"{made.format} files of {made.path}, {count} taken{held}"
 
     def ends(self) -> list[ClosedStatus]:
@@ -220,6 +222,14 @@ class Explaining(Running):
             out.append(
                 NodeStatus(
                     *(name, "directory", node.epochs, node.rows, node.seconds, new),
+                    paused=node.paused,
+                )
+            )
+        for name, made in self.fed().items():
+            node = graph.nodes.get(name, NodeFact())
+            out.append(
+                NodeStatus(
+                    *(name, made.format or "", node.epochs, node.rows, node.seconds, None),
                     paused=node.paused,
                 )
             )

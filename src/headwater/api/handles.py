@@ -34,6 +34,8 @@ class Commit:
     where: str = "driver"
     id: Id | None = None
     repeated: bool = False
+    rejected: dict[str, int] = field(default_factory=dict)
+    """Records of feeds that did not fit, by source: they were skipped, or set aside."""
     late: dict[str, int] = field(default_factory=dict)
     """Rows that matched what was closed, by source: they were set aside, or dropped."""
     closed: dict[str, int] = field(default_factory=dict)

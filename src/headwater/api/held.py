@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from headwater.api.catalog import SourceDef
 from headwater.dataflow.calling import Failed
 from headwater.dataflow.graph import Graph
-from headwater.errors import FlowFull, StageFailed
+from headwater.errors import FeedAway, FlowFull, StageFailed
 
 
 def failure(
@@ -17,7 +17,9 @@ def failure(
     if isinstance(failed.why, FlowFull):  # the stage is as it should be, and has no room
         return failed.why
     if name not in graph.stages:
-        return directory_failure(sources[name], failed)
+        source = sources[name]
+        told = directory_failure if source.is_directory else feed_failure
+        return told(source, failed)
     node = graph.nodes[name]
     read = []
     for i in graph.stages[name].inputs:
@@ -33,6 +35,19 @@ def failure(
     made = StageFailed(f"the stage `{name}` failed: {failed.told}", hint="\n".join(where))
     made.__cause__ = failed.why
     return made
+
+
+def feed_failure(made: SourceDef, failed: Failed) -> StageFailed:
+    """What is said of a feed from which nothing can be taken."""
+    hint = getattr(failed.why, "hint", "")
+    rest = "nothing of this batch was taken; the next run tries again"
+    away = isinstance(failed.why, FeedAway)
+    out = StageFailed(
+        f"the feed of `{made.name}` is {'away' if away else 'held'}: {failed.told}",
+        hint="\n".join([f"feed of kind {made.format}", *([hint] if hint else []), rest]),
+    )
+    out.__cause__ = failed.why
+    return out
 
 
 def directory_failure(made: SourceDef, failed: Failed) -> StageFailed:

@@ -8,7 +8,6 @@ it, the old answer is read. Readers, stages and copies are told the difference o
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -29,7 +28,7 @@ from headwater.engine.ledgers import LEDGER
 from headwater.engine.rings import spec_of
 from headwater.engine.spark.session import Counts
 from headwater.engine.working import Working
-from headwater.errors import ParseError, Purged, QueryError
+from headwater.errors import Purged, QueryError
 from headwater.language.queries import read_query
 from headwater.plan import stored
 from headwater.plan.adopting import Adopting, Adoption
@@ -39,13 +38,6 @@ from headwater.plan.program import Program
 from headwater.show.edits import explain_edit
 from headwater.show.explain import explain_can
 from headwater.state.store import Commit as StoreCommit
-
-_STATEMENT = re.compile(
-    r"\s*CREATE\s+(?P<instead>OR\s+REPLACE\s+)?MATERIALIZED\s+VIEW\s+"
-    r"(?:`(?P<quoted>[^`]+)`|(?P<name>\w+))\s+AS\b(?P<query>.*)",
-    re.IGNORECASE | re.DOTALL,
-)
-"""The statement that `execute` takes."""
 
 
 class Replacing(Declaring):
@@ -117,19 +109,6 @@ class Replacing(Declaring):
     def error(self, name: str) -> Error:
         """How far a view in diffuse mode is from the fixpoint of its loops, which are computed anew from the sources."""
         return error_of(self, name)
-
-    def execute(self, statement: str) -> ViewHandle:
-        """Runs `CREATE [OR REPLACE] MATERIALIZED VIEW name AS SELECT ...`, the one statement there is, and gives the view."""
-        found = _STATEMENT.fullmatch(statement) if isinstance(statement, str) else None
-        if found is None:
-            words = statement.split() if isinstance(statement, str) else [type(statement).__name__]
-            raise ParseError(
-                f"`{' '.join(words[:4])}` is no statement of Headwater",
-                hint="CREATE [OR REPLACE] MATERIALIZED VIEW name AS SELECT ...; sources are declared by db.source, "
-                "changed by db.apply, and read by db[name].snapshot()",
-            )
-        name, query = found["quoted"] or found["name"], found["query"].strip().removesuffix(";")
-        return self.view(name, query.strip(), replace=found["instead"] is not None)
 
     def can(
         self, query: Any, closes: Mapping[str, Any] | None = None, instead_of: str | None = None

@@ -14,8 +14,10 @@ from typing import Any
 
 from headwater.api.catalog import Catalog, as_stored
 from headwater.api.directories import FilesRead, not_named
-from headwater.api.epochs import Epochs, Prepared
+from headwater.api.epochs import Prepared
 from headwater.api.held import failure
+from headwater.api.sinking import Sinking
+from headwater.api.taking import BatchRead, not_opened
 from headwater.dataflow.calling import Failed
 from headwater.dataflow.graph import Graph
 from headwater.dataflow.queues import Inbox
@@ -45,6 +47,8 @@ class Progress:
     waiting: dict[str, dict[str, int]] = field(default_factory=dict)
     """By stage and input, how many complete frames wait; only stages that have any, or are held."""
     held: dict[str, str] = field(default_factory=dict)
+    synced: dict[str, int] = field(default_factory=dict)
+    """The sinks that were brought on, and to which versions."""
     stopped: str = "nothing can run"
 
     def __str__(self) -> str:
@@ -53,7 +57,7 @@ class Progress:
         return "\n".join([*told, *(f"{s} is held: {why}" for s, why in self.held.items())])
 
 
-class Running(Epochs):
+class Running(Sinking):
     """The part of a database that runs stages."""
 
     def run(
@@ -77,7 +81,7 @@ class Running(Epochs):
         started = time.monotonic()
         self._stopping = threading.Event()
         self._failures = {}
-        self._look_again()
+        self._look_again(rested=True)
         out = Progress()
         turns = _Turns(rounds)
         while True:
@@ -94,14 +98,17 @@ class Running(Epochs):
             with as_stored(self.version, "graph"):
                 ran = self._turn(most, bottlenecks, turns)
             out.epochs += ran
+            out.synced |= self._sinks_turn(idle=not ran)
             if ran:
                 continue
             if every is None:
                 break
-            self._failures.clear()
+            self._failures = {n: f for n, f in self._failures.items() if self._is_resting(n)}
             self._look_again()
             self._stopping.wait(every if left is None else min(every, left))
             self.refresh()
+        if out.stopped == "it was asked for no more":
+            out.synced |= self._sinks_turn(idle=True)
         out.seconds = time.monotonic() - started
         self._finish(out)
         return out
@@ -183,7 +190,7 @@ class Running(Epochs):
             self._writer.lease.check()
 
     def _one(
-        self, name: str, prepare: Callable[[], Prepared | FilesRead], turns: _Turns
+        self, name: str, prepare: Callable[[], Prepared | FilesRead | BatchRead], turns: _Turns
     ) -> list[str]:
         """An epoch of a stage, and of those that run together with it, committed; who ran.
 
@@ -233,7 +240,8 @@ class Running(Epochs):
                 continue
             if run is not None:
                 ready[name] = run, inboxes
-        for name in self._directories_ready(graph, self._failures):
+        fed = self._feeds_ready(graph, self._failures)
+        for name in [*self._directories_ready(graph, self._failures), *fed]:
             ready[name] = Run(), {}
         schedule = graph.schedule.seen(list(ready))
         full = [n for n in ready if bottlenecks and self._full(n, graph, waits)]
@@ -276,16 +284,22 @@ class Running(Epochs):
                 out.waiting[name] = counts
         for name, failed in self._failures.items():
             out.held[name] = failed.told
+        out.held |= {name: e.what for name, e in self._sinks_held.items()}
         # What failed comes first: a flow is full because of it, if not because something waits.
         by_cause = sorted(self._failures.items(), key=lambda f: isinstance(f[1].why, FlowFull))
         for name, failed in by_cause:
             raise failure(name, graph, failed, self.catalog.sources)
+        for held in self._sinks_held.values():
+            raise held
         if out.stopped != "nothing can run":
             return
         missing = [n for n in out.waiting if n not in self._bound and not graph.nodes[n].paused]
         for made in self.directories().values():
             if not self._is_watched(made):
                 raise not_named(made)
+        for made in self.fed().values():
+            if not self._is_opened(made):
+                raise not_opened(made)
         if missing:
             raise StageMissing(
                 f"the stage `{missing[0]}` has input to read, and no function in this process",

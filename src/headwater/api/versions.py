@@ -366,16 +366,21 @@ class Readable:
         numbers = set(table.column("_version").to_pylist())
         times = {n: datetime.fromtimestamp(self.store.log.read(n).time, UTC) for n in numbers}
         at = self._at(max(numbers))[1] if numbers else self._defined
-        if at.catalog.named(name) in at.catalog.sources:
-            return feeds.as_cdc(
-                table, times, at.catalog.sources[at.catalog.named(name)].key or None
-            )
+        return feeds.as_cdc(table, times, self._row_key(name, at))
+
+    def row_key(self, name: str) -> list[str] | None:
+        """The columns that tell the rows of a flat view or source apart; None if that is not known."""
+        return self._row_key(name, self._defined)
+
+    def _row_key(self, name: str, at: Defined) -> list[str] | None:
+        source = at.catalog.sources.get(at.catalog.named(name))
+        if source is not None:
+            return list(source.key) or None
         view = self._view_at(at, name, at.version)
         keys = {n: s.parts[0].key for n, s in at.catalog.sources.items() if not s.nested}
         declared = at.catalog.views[view.name].key
         with as_stored(at.version):
-            key = feeds.row_key(at.program, view, at.catalog.whole(view.name), declared, keys)
-        return feeds.as_cdc(table, times, key)
+            return feeds.row_key(at.program, view, at.catalog.whole(view.name), declared, keys)
 
     @property
     def identity(self) -> str:

@@ -123,6 +123,15 @@ class Writable(Finals):
                     self._load(version)
         return self.version
 
+    def compact(self) -> None:
+        """Puts the runs of every map together as one, and deletes the files that no version needs any more."""
+        with self._locked():
+            writer = self._writing()
+            writer.compact(whole=True)
+            with self._commit("compact", minor=True):
+                pass  # what was put together rides in it
+            writer.collect()
+
     def check(self) -> Report:
         """Reads every byte of every kept version, and names what is damaged and which files are not the database's."""
         with self._telling("reading"):

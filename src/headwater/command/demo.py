@@ -27,7 +27,7 @@ from headwater.engine.spark.session import quiet_session
 from headwater.engine.verify.compare import differences
 from headwater.engine.view_rows import repeated
 from headwater.errors import StateError
-from headwater.io.rows import Delta
+from headwater.io.events import Delta
 from headwater.show.terminal import DIM, Paint, changes_shown, in_order, rows_shown, seconds, size
 
 ORDERS, DAILY, DAYS = 200_000, 1_000, 5

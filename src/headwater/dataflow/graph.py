@@ -81,6 +81,8 @@ class NodeFact:
     paused: bool = False
     replays: bool = False
     """Whether its next epoch takes back everything that it has sent."""
+    rejected: int = 0
+    """Records of a feed that did not fit, so far."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ on the way; of stored rows, and of the parts of nested ones, the entries that we
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -303,9 +303,10 @@ class Increment:
                 self.later.setdefault(n, []).extend(tables)
         self._add(now)
 
-    def settle(self, level: int | None = None) -> None:
-        """Merges what was put off, of the maps up to a level."""
+    def settle(self, level: int | None = None, of: Collection[str] | None = None) -> None:
+        """Merges what was put off: all of it, or of the maps up to a level, or of those that are named."""
         names = [n for n in self.later if level is None or self.program.maps[n].level <= level]
+        names = [n for n in names if of is None or n in of]
         self._add({n: self.later.pop(n) for n in names})
 
     def _add(self, emitted: Mapping[str, list[pa.Table]]) -> None:

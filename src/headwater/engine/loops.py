@@ -41,10 +41,13 @@ def run(increment: Increment, loop: Loop) -> None:
     """Carries what touched a loop through its rounds; the changes of its collections are then those of the increment."""
     made = Rounds(increment, loop)
     before, increment.working.reads_new = increment.working.reads_new, True
+    looked_up, increment.looked_up = increment.looked_up, made.looked_up
     try:
         made.run()
     finally:
         increment.working.reads_new = before
+        increment.looked_up = looked_up
+    increment.settle()
 
 
 class Rounds:
@@ -62,6 +65,15 @@ class Rounds:
         """What the collections changed by at the last two rounds."""
         self.turns = 0
         """Rounds, one after another, that took back what the one before them did."""
+        self.statements = {
+            n: [s for m in self.maps for s in increment.program.statements(m, {n})]
+            for n in loop.strata
+        }
+        """Of each relation what its change says to the maps of the loop."""
+        every = [s for some in self.statements.values() for s in some]
+        self.looked_up = {n for s in every for t in (s, *s.changes) for n in t.reads}
+        self.answered = {m.name for s in self.strata for m in s.maps}
+        """What rounds look up, and are answered from. Maps that are neither are merged in the end, all rounds at once."""
 
     def run(self) -> None:
         """Visits the rounds at which something is touched, until there is none."""
@@ -102,7 +114,7 @@ class Rounds:
                 self.last[1][s.name] = change
                 self.moved.setdefault(s.name, []).append(change)
             self.increment.changes[s.name] = Change.of(change)
-            self.increment.round(self.maps, {s.name})
+            self.increment.execute(self.statements[s.name])
             self._collect()
         if count and self.loop.times is None:
             self._check(at)
@@ -110,7 +122,7 @@ class Rounds:
 
     def _answered(self, s: Stratum, touched: list[pa.Table]) -> pa.Table:
         """The rows of a stratum that come and go at a round."""
-        increment, keys = self.increment, different(s.group, touched)
+        increment, keys = self.increment, _keys(s, touched)
         if not s.rounds:
             return rows(s, increment.components(s, keys), increment.session.evaluate)
         if read_for(increment.working, s, keys).sum() > increment.small:
@@ -125,7 +137,7 @@ class Rounds:
 
     def _collect(self) -> None:
         """Puts what was touched on the agenda."""
-        self.increment.settle()
+        self.increment.settle(of=None if self.loop.until else self.answered)
         for s in self.strata:
             for keys in self.increment.touched.pop(s.name, ()):
                 self._plan(s, keys)
@@ -182,11 +194,25 @@ class Rounds:
         return table.filter(pc.equal(table.column(ROUND), at))
 
 
+def _keys(s: Stratum, touched: list[pa.Table]) -> pa.Table:
+    """The different keys that were touched; tasks may say the same one several times."""
+    if len(touched) == 1 and touched[0].num_rows == 1 and "_h" in touched[0].column_names:
+        return touched[0]
+    return different(s.group, touched)
+
+
 def _takes_back(before: dict[str, pa.Table], after: dict[str, pa.Table]) -> bool:
     """Whether one round does the opposite of another, of the same collections."""
     if before.keys() != after.keys():
         return False
+    if any(_weight(before[n]) + _weight(after[n]) for n in after):
+        return False
     return all(_net(before[n], after[n]) == 0 for n in after)
+
+
+def _weight(table: pa.Table) -> int:
+    """How many rows come, less those that go."""
+    return int(np.asarray(column(table, WEIGHT)).sum())
 
 
 def _net(one: pa.Table, other: pa.Table) -> int:

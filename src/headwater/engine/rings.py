@@ -9,7 +9,7 @@ databases keep whose views are older than Dyadic. `encode` makes those four, `de
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ ODD = ("nan", "pos", "neg")
 """What is counted beside the finite part of a Real."""
 
 
+@lru_cache(maxsize=4096)
 def spec_of(m: Map) -> MapSpec:
     """The map on disk."""
     return MapSpec(

@@ -38,7 +38,7 @@ from headwater.state.zones import Zoned
 
 T = TypeVar("T")
 MOST_RUNS = 4
-"""Runs in memory that a map may have before they are put together."""
+"""Runs in memory, each no larger than those after it, that a map may have before they are put together."""
 
 
 class Overlay(Runs):
@@ -186,22 +186,22 @@ class Working:
     def add(self, name: str, entries: pa.Table) -> None:
         """New entries of a map, sorted.
 
-        An increment that adds to a map many times, as a loop does, would look through as many runs: where there are some
-        already, a run is put together with those before it that are no larger, so that they grow geometrically.
+        An increment that adds to a map many times, as a loop does, would look through as many runs: a run is put together
+        with those before it that are no larger, where these are some, so that they grow geometrically.
         """
         if not entries.num_rows:
             return
         refs, tables = self.added.setdefault(name, []), self.entries.setdefault(name, [])
-        if len(refs) >= MOST_RUNS:
-            spec, merged = self.spec(name), [entries]
-            while (
-                refs
-                and refs[-1].file in self.runs.memory
-                and tables[-1].num_rows <= sum(t.num_rows for t in merged)
-            ):
-                del self.runs.memory[refs.pop().file]
-                merged.insert(0, tables.pop())
-            entries = entries if len(merged) == 1 else _together(spec, merged)
+        count, rows = 0, entries.num_rows
+        for ref, table in zip(reversed(refs), reversed(tables), strict=False):
+            if ref.file not in self.runs.memory or table.num_rows > rows:
+                break
+            count, rows = count + 1, rows + table.num_rows
+        if count >= MOST_RUNS:
+            for ref in refs[-count:]:
+                del self.runs.memory[ref.file]
+            entries = _together(self.spec(name), [*tables[-count:], entries])
+            del refs[-count:], tables[-count:]
             if not entries.num_rows:
                 return
         refs.append(self.runs.keep(entries, self.generation))

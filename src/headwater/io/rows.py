@@ -9,7 +9,6 @@ does not fit the source is told with its column and its row, and nothing has hap
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,20 +26,27 @@ from headwater.engine.spark.session import Counts, telling
 from headwater.errors import BadChange
 from headwater.interop.arrow_types import arrow_type
 from headwater.interop.spark_text import column_name, spark_type
+from headwater.io.events import (
+    BESIDE,
+    CHANGE_TYPE,
+    DELETE_KEY,
+    UPSERT,
+    Delta,
+    Staged,
+    check_keyed,
+    divided,
+    filled,
+    key_row,
+    only_keys,
+    ordered,
+    with_gaps,
+)
 from headwater.io.limits import Limit, check_limits
 from headwater.io.values import NOT_FITTING, WEIGHTS, converted, in_type, no_zone
 from headwater.plan.program import WEIGHT
 
-CHANGE_TYPE = "_change_type"
 SIGNS = {"insert": 1, "update_postimage": 1, "delete": -1, "update_preimage": -1}
-
-
-@dataclass(frozen=True)
-class Delta:
-    """Rows to add and rows to take away; each a DataFrame, an Arrow table, a pandas frame, or a list of rows."""
-
-    inserts: Any = None
-    deletes: Any = None
+INSERT, DELETE = "insert", "delete"
 
 
 def stage(
@@ -52,30 +58,93 @@ def stage(
     zone: str = "UTC",
     cast: bool = False,
     limits: Sequence[Limit] = (),
-) -> Change:
+    key: Sequence[str] = (),
+) -> Staged:
     """A change of a source, evaluated once; times of day without a zone are of the one given.
 
-    With `cast` text and fractions are read as what the columns are.
+    With `cast` text and fractions are read as what the columns are. `key` is that of the source, if it has one.
     """
-    parts = [(given.inserts, 1), (given.deletes, -1)] if isinstance(given, Delta) else [(given, 1)]
-    tables: list[pa.Table] = []
-    files: list[str] = []
-    rows = 0
-    for data, sign in parts:
+    given = given if isinstance(given, Delta) else Delta(given)
+    out = Staged()
+    for data, how in ((given.inserts, INSERT), (given.deletes, DELETE), (given.upserts, UPSERT)):
         if data is None:
             continue
+        shape = row
+        if how == UPSERT:
+            check_keyed(name, key)
+        elif how == DELETE:
+            data, alone = only_keys(row, key, data)
+            if alone:
+                how, shape = DELETE_KEY, key_row(row, key)
+        plain = isinstance(data, DataFrame) and how in (INSERT, DELETE) and not _extra(data)
         if isinstance(data, DataFrame):
-            staged = _frame(name, row, data, sign, root, counts, cast, limits)
+            # Rows without weights are what they should be, so that tasks make of them what is kept.
+            typed = partial(checked, name, row, sign=-1 if how == DELETE else 1) if plain else None
+            parts = _frame(name, shape, data, root, counts, cast, typed)
         else:
-            table = checked(name, row, _table(name, row, data, zone, cast), sign, zone, cast)
-            check_limits(name, limits, table)
-            staged = Change.of(table)
-        tables += staged.tables
-        files += staged.files
-        rows += staged.rows
-    if not tables and not files:
-        tables = [schema_of(row).empty_table()]
-    return Change(tuple(tables), tuple(files), rows=rows)
+            parts = iter([(_table(name, shape, data, zone, cast), None)])
+        for table, file in parts:
+            if plain and file is not None:
+                check_limits(name, limits, table)
+                out += Staged(Change(files=(file,), rows=table.num_rows))
+                continue
+            in_file = file is not None
+            told, by_key = _sorted_out(name, row, key, table, how, zone, cast, limits)
+            out += Staged(_held(told, root, in_file), _held(by_key, root, in_file))
+    if not out.rows.tables and not out.rows.files:
+        out += Staged(Change.of(schema_of(row).empty_table()))
+    return out
+
+
+def _sorted_out(
+    name: str,
+    row: RecordType,
+    key: Sequence[str],
+    table: pa.Table,
+    how: str,
+    zone: str,
+    cast: bool,
+    limits: Sequence[Limit],
+) -> tuple[pa.Table | None, pa.Table | None]:
+    """A table that was given as rows with weights, and as rows by key."""
+    if how == DELETE_KEY:
+        keys = checked(name, key_row(row, key), table, 1, zone, cast)
+        return None, filled(row, ordered(name, keys, np.full(table.num_rows, -1)))
+    told, by_key, weights = table, None, np.ones(table.num_rows, np.int64)
+    if how == UPSERT:
+        told, by_key = None, _plain(name, table)
+    elif (parts := divided(name, key, table)) is not None:
+        if how == DELETE:
+            raise BadChange(
+                f"the deletes of `{name}` have rows that are upserted",
+                hint="give the table itself as the change, and its rows are what they say",
+            )
+        told, by_key, weights = parts
+    if told is not None:
+        told = checked(name, row, told, -1 if how == DELETE else 1, zone, cast)
+        check_limits(name, limits, told)
+    if by_key is not None:
+        by_key = ordered(name, checked(name, row, by_key, 1, zone, cast), weights)
+        check_limits(name, limits, by_key.filter(pa.array(weights > 0)))
+    return told, by_key
+
+
+def _held(table: pa.Table | None, root: Path, in_file: bool) -> Change:
+    """A table as a change, in memory or in a file."""
+    if table is None or not table.num_rows:
+        return Change()
+    if in_file:
+        return Change(files=(write_file(root, table),), rows=table.num_rows)
+    return Change.of(table)
+
+
+def _plain(name: str, table: pa.Table) -> pa.Table:
+    if CHANGE_TYPE in [n.lower() for n in table.column_names]:
+        raise BadChange(
+            f"the upserts of `{name}` have a column `{CHANGE_TYPE}`",
+            hint="give the table itself as the change, and its rows are what they say; or leave the column out",
+        )
+    return table
 
 
 # --- tables in this process ------------------------------------------------------------------------------------
@@ -144,6 +213,7 @@ def _from_dicts(
     if not all(n in r for r in rows for n in fields):  # names in another case, or missing
         right = {n.lower(): n for n in fields}
         rows = [{right.get(str(k).lower(), k): v for k, v in r.items()} for r in rows]
+        rows = with_gaps(row, rows)
     for i, r in enumerate(rows):
         missing = [n for n in fields if n not in r]
         if missing:
@@ -188,7 +258,7 @@ def checked(
         if unknown is not None or None in kinds:
             raise BadChange(
                 f"`{CHANGE_TYPE}` of the change of `{name}` has {unknown!r}",
-                hint=f"it is one of {', '.join(SIGNS)}",
+                hint=f"it is one of {', '.join((*SIGNS, UPSERT, DELETE_KEY))}",
             )
         weights = weights * np.array([SIGNS[k] for k in kinds], np.int64)
     return pa.table([*arrays, pa.array(weights * sign)], schema=schema_of(row))
@@ -198,13 +268,7 @@ def _columns_fit(name: str, row: RecordType, found: list[str]) -> None:
     fields = [n for n, _ in row.fields]
     low = [n.lower() for n in found]
     missing = [n for n in fields if n.lower() not in low]
-    allowed = {n.lower() for n in fields} | {
-        WEIGHT,
-        CHANGE_TYPE,
-        "_commit_version",
-        "_commit_timestamp",
-        "_version",
-    }
+    allowed = {n.lower() for n in fields} | {*BESIDE}
     extra = [n for n in found if n.lower() not in allowed]
     if missing or extra:
         what = (
@@ -250,13 +314,15 @@ def _frame(
     name: str,
     row: RecordType,
     data: DataFrame,
-    sign: int,
     root: Path,
     counts: Counts,
     cast: bool,
-    limits: Sequence[Limit],
-) -> Change:
-    """A DataFrame, evaluated in one job of its own session."""
+    typed: Callable[[pa.Table], pa.Table] | None,
+) -> Iterator[tuple[pa.Table, str | None]]:
+    """A DataFrame, evaluated in one job of its own session: tables, in order, and the file of each that is so large that it came as one.
+
+    Files have the rows as `typed` makes them, and stay; without it they are there for as long as they are looked at.
+    """
     with telling(f"reading the change of `{name}`"):
         _columns_fit(name, row, data.columns)
         given = {f.name.lower(): f for f in data.schema.fields}
@@ -271,9 +337,7 @@ def _frame(
             f"CAST({column_name(given[n.lower()].name)} AS {spark_type(t)}) AS {column_name(n)}"
             for n, t in row.fields
         ]
-        extra = [column_name(given[n].name) for n in (WEIGHT, CHANGE_TYPE) if n in given]
-        # Rows without weights are what they should be, so that tasks make of them what is kept; others are looked at here.
-        typed = None if extra else partial(checked, name, row, sign=sign)
+        extra = [column_name(n) for n in _extra(data)]
         parts = data.selectExpr(*cells, *extra).mapInArrow(
             _stager(str(root), typed), "file string, content binary, rows bigint"
         )
@@ -281,32 +345,26 @@ def _frame(
         counts.hops += 1
         with showing(data.sparkSession, f"the change of `{name}`"):
             found_parts = parts.toArrow().to_pylist()
-    tables, files, rows = [], [], 0
     for part in found_parts:
-        rows += part["rows"]
         if part["file"] is None:
             with pa.ipc.open_stream(part["content"]) as reader:
-                table = checked(name, row, reader.read_all(), sign)
-            check_limits(name, limits, table)
-            tables.append(table)
+                yield reader.read_all(), None
         else:
-            table = read_file(root / part["file"])
-            table = checked(name, row, table, sign) if typed is None else table
-            check_limits(name, limits, table)
-            if typed is not None:
-                files.append(part["file"])
-                continue
-            files.append(write_file(root, table))
-            (root / part["file"]).unlink(missing_ok=True)
-    return Change(tuple(tables), tuple(files), rows=rows)
+            yield read_file(root / part["file"]), part["file"]
+            if typed is None:
+                (root / part["file"]).unlink(missing_ok=True)
+
+
+def _extra(data: DataFrame) -> list[str]:
+    """The columns of a DataFrame that say what its rows are: weights, and kinds of change."""
+    return [n for n in data.columns if n.lower() in (WEIGHT, CHANGE_TYPE)]
 
 
 def _stager(root: str, typed: Callable[[pa.Table], pa.Table] | None) -> Any:
     """What stages a partition: files with rows as `typed` makes them, or a little as it is."""
 
-    def staged(held: list[pa.RecordBatch]) -> tuple[str, int]:
-        table = pa.Table.from_batches(held)
-        return write_file(Path(root), table if typed is None else typed(table)), table.num_rows
+    def staged(table: pa.Table) -> str:
+        return write_file(Path(root), table if typed is None else typed(table))
 
     def stage_partition(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         held, size = [], 0
@@ -321,13 +379,13 @@ def _stager(root: str, typed: Callable[[pa.Table], pa.Table] | None) -> Any:
             held.append(batch)
             size += batch.nbytes
             if size > 64 * INLINE:
-                file, rows = staged(held)
-                yield out(file, None, rows)
+                table = pa.Table.from_batches(held)
+                yield out(staged(table), None, table.num_rows)
                 held, size = [], 0
         if held:
             table = pa.Table.from_batches(held)
             if size > INLINE:
-                yield out(staged(held)[0], None, table.num_rows)
+                yield out(staged(table), None, table.num_rows)
             else:
                 sink = pa.BufferOutputStream()
                 with pa.ipc.new_stream(sink, table.schema) as writer:

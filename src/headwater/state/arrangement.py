@@ -32,7 +32,7 @@ from headwater.state.keys import (
     expand,
     sort_order,
 )
-from headwater.state.radix import order_of
+from headwater.state.radix import in_order, order_of
 from headwater.state.run import (
     LEAST,
     MOST,
@@ -122,13 +122,12 @@ class Arrangement:
         `share` of them can be asked for. `TooMany` if there are more than `most`.
         """
         spec = self.spec
+        if not self.refs:
+            return self._consolidated([], True)
         names = spec.keys if whole_key else list(spec.lookup)
-        wanted = all_parts(
-            [canonical(column(keys, n)).cast(spec.schema.field(n).type) for n in names]
-        )
-        return self.watched(
-            self._found(hashes(keys), names, wanted, linear, share, most), "look-up"
-        )
+        wanted = all_parts([canonical(column(keys, n)).cast(spec.types[n]) for n in names])
+        found = self._found(hashes(keys), names, wanted, linear, share, most)
+        return self.watched(found, "look-up")
 
     def _found(
         self,
@@ -179,7 +178,7 @@ class Arrangement:
         first, counts = run.hashes.ranges(h[order])
         hit = counts > 0
         if not hit.any():
-            return order[:0], run.take(order[:0])
+            return order[:0], self.spec.schema.empty_table()
         if names == self.spec.keys and not self.spec.order and counts.sum() > CROWDED * len(order):
             probes = pa.array(order)
             first, counts = self._narrowed(run, first, counts, [p.take(probes) for p in wanted])
@@ -417,6 +416,8 @@ def _in_share(spec: MapSpec, table: pa.Table, share: Share) -> Bools:
 
 def _within(h: Ints, order: Ints, ref: RunRef) -> Ints:
     """Those of the keys, given in the order of their hashes, that lie in a run's range."""
+    if len(order) and ref.low <= h[order[0]] and h[order[-1]] <= ref.high:
+        return order
     sorted_h = h[order]
     first = np.searchsorted(sorted_h, np.int64(ref.low), "left")
     return order[first : np.searchsorted(sorted_h, np.int64(ref.high), "right")]
@@ -441,8 +442,7 @@ def total(spec: MapSpec, table: pa.Table) -> pa.Table:
     if table.num_rows < 2:
         return table
     columns, down = sort_columns(spec, table)
-    order = sort_order(hashes(table), columns, down)
-    if not (order[1:] > order[:-1]).all():  # it may have come in order
+    if not in_order(order := sort_order(hashes(table), columns, down)):
         table = table.take(pa.array(order))
     starts = boundaries(hashes(table), key_parts(spec, table))
     return added(spec, table, starts)

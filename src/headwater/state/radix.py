@@ -43,6 +43,11 @@ def order_of(values: Ints) -> Ints:
     return _in_order(values, order[np.argsort(first[order], kind="stable")])
 
 
+def in_order(order: Ints) -> bool:
+    """Whether an order moves nothing."""
+    return bool((order[1:] > order[:-1]).all())
+
+
 def _by_digits(values: Numbers, most: int, order: Ints | None = None) -> Ints:
     """The order of numbers from 0 to `most`; where they are equal the given one."""
     for i in range(digits(most)):

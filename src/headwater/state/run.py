@@ -135,6 +135,11 @@ class MapSpec:
         columns = [(n, stored(types[n])) for n in (*self.keys, *self.rings)]
         return pa.schema([("_h", pa.int64()), *columns])
 
+    @cached_property
+    def types(self) -> dict[str, pa.DataType]:
+        """The same by name."""
+        return {f.name: f.type for f in self.schema}
+
     def described(self) -> dict[str, Any]:
         """The spec as plain data, for the log and its fingerprint."""
         return {
@@ -394,21 +399,16 @@ def prepared(spec: MapSpec, table: pa.Table) -> pa.Table:
     """A table of entries with the stored columns, in canonical form; what a latest map holds is kept as it is."""
     held = set(spec.rings) if spec.kind == "latest" else set()
     arrays = []
-    for wanted in spec.schema:
-        column = table.column(wanted.name).combine_chunks()
-        if isinstance(column, pa.ChunkedArray):
-            column = (
-                pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
-            )
-        made = canonical(column, compared=wanted.name not in held)
-        arrays.append(made if made.type == wanted.type else made.cast(wanted.type))
+    for name, wanted in spec.types.items():
+        made = canonical(column(table, name), compared=name not in held)
+        arrays.append(made if made.type == wanted else made.cast(wanted))
     return pa.Table.from_arrays(arrays, schema=spec.schema)
 
 
 def column(table: pa.Table, name: str) -> pa.Array:
     """A column of a table as one array."""
     found = table.column(name)
-    if isinstance(found, pa.Array):
+    if type(found) is not pa.ChunkedArray:
         return found
     if found.num_chunks == 1:
         return found.chunk(0)

@@ -17,6 +17,8 @@ from headwater.state.keys import Ints
 BLOCK = 4096
 DENSE = 32
 """If there is a key for every 32 rows, or more keys, going through the run in order is faster than jumping."""
+FEW = 64
+"""Keys that are bisected one by one in a run of one part: few touch little memory anyhow."""
 
 
 class Hashes:
@@ -27,6 +29,11 @@ class Hashes:
         lengths = [len(p) for p in self.parts]
         self.starts = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
         self.rows = int(self.starts[-1])
+        if len(self.parts) != 1 or self.rows > BLOCK:
+            self._build(lengths)
+
+    def _build(self, lengths: list[int]) -> None:
+        """The words and fences that a run of one small part does without."""
         words = [p.__array_interface__["data"][0] for p in self.parts]
         # All parts as one array of words that begins with the first part; the others lie behind it.
         self.base = min(words, default=0)
@@ -46,8 +53,15 @@ class Hashes:
         self.block_shift = self.shift[owner] if len(owner) else np.zeros(0, np.int64)
         self.fences = self.words[self.block_starts[:-1] + self.block_shift]
 
+    def _plain(self, wanted: Ints) -> bool:
+        """Whether numpy's own bisection will do."""
+        return len(self.parts) == 1 and (len(wanted) <= FEW or self.rows <= BLOCK)
+
     def at(self, rows: Ints) -> Ints:
         """The hashes of some rows."""
+        if len(self.parts) == 1:
+            mine: Ints = self.parts[0][rows]
+            return mine
         part = np.searchsorted(self.starts, rows, "right") - 1
         found: Ints = self.words[rows + self.shift[part]]
         return found
@@ -56,6 +70,9 @@ class Hashes:
         """For ascending hashes, the first row that is not before each; the number of rows if none is."""
         if not self.rows:
             return np.zeros(len(wanted), np.int64)
+        if self._plain(wanted):
+            found: Ints = self.parts[0].searchsorted(wanted, "left")
+            return found
         if len(wanted) * DENSE > self.rows:
             return self._walk(wanted)
         block = np.searchsorted(self.fences, wanted, "left") - 1
@@ -85,6 +102,9 @@ class Hashes:
 
     def ranges(self, wanted: Ints) -> tuple[Ints, Ints]:
         """For ascending hashes: (first row, number of rows) of each."""
+        if self._plain(wanted):
+            low, high = (self.parts[0].searchsorted(wanted, side) for side in ("left", "right"))
+            return low, high - low
         first = self.first(wanted)
         counts = np.zeros(len(wanted), np.int64)
         places = np.flatnonzero(first < self.rows)

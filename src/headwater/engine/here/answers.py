@@ -8,6 +8,7 @@ answer is computed from, before and after, and `rows` computes it: the change of
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -106,11 +107,17 @@ def _merge_map(
     return made.touched
 
 
+@lru_cache(maxsize=1024)
+def _keys_of(group: Map) -> MapSpec:
+    """The keys of a group's map as a map of their own."""
+    return MapSpec("keys", spec_of(group).key, (("_n", pa.int64()),), group.lookup)
+
+
 def different(group: Map, keys: list[pa.Table]) -> pa.Table:
     """Different keys of a group's map, with their hash."""
     if not group.key:
         return pa.table({"_h": pa.array([0], pa.int64())})
-    spec = MapSpec("keys", spec_of(group).key, (("_n", pa.int64()),), group.lookup)
+    spec = _keys_of(group)
     table = pa.concat_tables([t.select(group.columns) for t in keys])
     table = table.append_column("_n", pa.array(np.ones(table.num_rows, np.int64)))
     table = table.add_column(0, "_h", hashed(table, group.lookup))
@@ -186,7 +193,7 @@ def keep_answers(working: Working, stratum: Stratum, change: pa.Table) -> None:
     assert m is not None
     names = by_end.answered(stratum) if stratum.rounds else [n for n, _ in stratum.components]
     columns = [column(change, n) for n in names]
-    types = [spec_of(m).schema.field(n).type for n in m.columns]
+    types = [spec_of(m).types[n] for n in m.columns]
     arrays = {n: c.cast(t) for n, c, t in zip(m.columns, columns, types, strict=True)}
     table = pa.table({**arrays, "r0": column(change, WEIGHT)})
     entries, _ = working.now(m.name).merge(changes_of(m, table), blind=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import date, datetime
 from decimal import Decimal
-from functools import cache, reduce
+from functools import cache, lru_cache, reduce
 from typing import Any
 
 import numpy as np
@@ -96,6 +96,18 @@ _READ: dict[str, Callable[[Any], Any]] = {
 
 
 def _literal(shown: str, value: Any, t: pa.DataType) -> pa.Scalar:
+    if isinstance(value, int):
+        return _number(shown, value)
+    return _constant(shown, value, t)
+
+
+@lru_cache(maxsize=4096)
+def _number(shown: str, value: int) -> pa.Scalar:
+    """A whole number; a statement has the same in every round."""
+    return _constant(shown, value, _type(shown))
+
+
+def _constant(shown: str, value: Any, t: pa.DataType | None) -> pa.Scalar:
     if pa.types.is_large_list(t) and value is not None:
         return pa.scalar(read_list(value, parse_type(shown)), type=t)
     read = _READ.get(shown.partition("(")[0])

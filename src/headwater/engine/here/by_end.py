@@ -9,27 +9,18 @@ million values is read only when its least one goes.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from headwater.engine.here.by_round import (
-    Entries,
-    arranged,
-    at_round,
-    by_group,
-    entries,
-    round_of,
-    searched_by_all,
-)
+from headwater.engine.here.by_round import Entries, at_round, entries, round_of
 from headwater.engine.here.equal_rows import consolidated
-from headwater.engine.here.from_bags import from_bag
-from headwater.engine.here.statements import hashed
-from headwater.engine.working import Overlay, Working
+from headwater.engine.rings import spec_of
+from headwater.engine.working import Working
 from headwater.plan.program import WEIGHT, FromBag, Stratum
-from headwater.state.keys import Bools, Ints
+from headwater.state.keys import Bools, Ints, boundaries, canonical, parts, sort_order
 from headwater.state.run import column
 
 PROBE, VALUE = "_p", "_v"
@@ -57,12 +48,11 @@ class _Ends:
         self.working, self.stratum, self.keys = working, stratum, keys
         self.at, self.names = round_of(stratum), stratum.group.columns
         self.rounds = np.asarray(column(keys, self.at))
-        self.groups = by_group(stratum, keys)
         self.kept = dict(zip(answered(stratum), stratum.answers.columns, strict=True))
         """How the components are called among the answers that are kept."""
         at = self.kept[self.at]
-        self.before = entries(working.before(stratum.answers.name), self.groups, at)
-        self.told = entries(working.new(stratum.answers.name), self.groups, at)
+        self.before = entries(working.before(stratum.answers.name), self.keys, at)
+        self.told = entries(working.new(stratum.answers.name), self.keys, at)
         self.later = [self.before, self.told]
         self.moved = np.zeros(len(self.rounds), np.bool_)
         """The keys of which something is new up to their round: for others nothing changes later."""
@@ -85,48 +75,38 @@ class _Ends:
 
     def _end(self, b: FromBag) -> pa.Array:
         """The ends of the groups now, up to their rounds."""
-        new = entries(self.working.new(b.map.name), self.groups, self.at)
-        found = _nearer(
-            self._values(self.before, self.kept[b.column]),
-            self._values(new, b.items[0]),
-            len(self.rounds),
-        )
+        new = entries(self.working.new(b.map.name), self.keys, self.at)
+        known = self._values(self.before, self.kept[b.column])
+        found = _nearer(known, self._values(new, b.items[0]), len(self.rounds))
         self.moved |= found.moved
-        elements = [self._elements(found, b)]
+        probes, values = [found.probe], [found.values]
         if found.gone.any():
+            whole = self._whole(found.gone, b, new)
             self.later.append(new)
-            elements += self._whole(found.gone, b, new)
-        arrangement = arranged(b.map, self.names, elements, Overlay(self.working.runs.below))
-        keys = self.keys.drop_columns(["_h"])
-        keys = keys.add_column(0, "_h", hashed(keys, self.names))
-        return from_bag(arrangement, replace(b, map=searched_by_all(b.map, self.names)), keys)
+            probes.append(np.asarray(column(whole, PROBE)))
+            values.append(column(whole, VALUE))
+        t = spec_of(b.map).types[b.items[0]]
+        every = pa.concat_arrays([v.cast(t) for v in values])
+        return _ends(np.concatenate(probes), every, len(self.rounds), b.function == "max")
 
     def _values(self, side: Entries, name: str) -> pa.Table:
         """The values of entries up to the rounds of their keys."""
         some = side.upto(self.rounds)
         cells = [pa.array(some.probe), column(some.table, name), column(some.table, "r0")]
         table = pa.table(cells, [PROBE, VALUE, WEIGHT])
-        return table.filter(column(table, VALUE).is_valid())
+        values = cells[1]
+        return table.filter(values.is_valid()) if values.null_count else table
 
-    def _elements(self, found: _Nearer, b: FromBag) -> pa.Table:
-        """Ends that are known and values that are new, as elements of their groups' bags."""
-        cells = {n: column(self.keys, n).take(pa.array(found.probe)) for n in self.names}
-        ones = pa.array(np.ones(len(found.probe), np.int64))
-        return pa.table(cells | {b.items[0]: found.values, "r0": ones})
-
-    def _whole(self, gone: Bools, b: FromBag, new: Entries) -> list[pa.Table]:
-        """All elements of groups whose end has gone."""
+    def _whole(self, gone: Bools, b: FromBag, new: Entries) -> pa.Table:
+        """The values that are there now, of groups whose end has gone."""
         where = np.flatnonzero(gone)
-        lost = self.groups.take(pa.array(where))
+        lost = self.keys.take(pa.array(where))
         old = entries(self.working.before(b.map.name), lost, self.at, where)
         self.later.append(old)
-        out = []
-        for side in (old, new):
-            some = side.upto(self.rounds)
-            mine = np.flatnonzero(gone[some.probe])
-            table = some.table.take(pa.array(mine)).select([*self.names, *b.items, "r0"])
-            out.append(at_round(table, self.at, self.rounds[some.probe[mine]]))
-        return out
+        mine = new.kept(gone[new.probe])
+        sides = [self._values(side, b.items[0]) for side in (old, mine)]
+        every = consolidated(pa.concat_tables(sides))
+        return every.filter(pc.greater(every.column(WEIGHT), 0))
 
     def _live(self, ends: list[pa.Array]) -> Bools:
         """Whether groups have rows: where there is a value; where there is none, their count says it.
@@ -142,7 +122,7 @@ class _Ends:
         if not empty.any():
             return ~empty
         where = np.flatnonzero(empty)
-        lost, count = self.groups.take(pa.array(where)), np.zeros(len(empty), np.int64)
+        lost, count = self.keys.take(pa.array(where)), np.zeros(len(empty), np.int64)
         for side in (self.working.before, self.working.new):
             found = entries(side(self.stratum.group.name), lost, self.at, where)
             some = found.upto(self.rounds)
@@ -158,6 +138,8 @@ class _Ends:
         for side in self.later:
             rest = side.after(self.rounds)
             mine = np.flatnonzero(self.moved[rest.probe])
+            if not len(mine):
+                continue
             keys = self.keys.select(self.names).take(pa.array(rest.probe[mine]))
             tables.append(at_round(keys, self.at, rest.round[mine]))
         return pa.concat_tables(tables)
@@ -174,14 +156,39 @@ class _Nearer(NamedTuple):
 
 def _nearer(known: pa.Table, new: pa.Table, groups: int) -> _Nearer:
     """The ends that are known, and the new values that are there; an end of which some are taken away may have gone."""
-    known, new = consolidated(known), consolidated(new)
     moved, gone = np.zeros(groups, np.bool_), np.zeros(groups, np.bool_)
+    if (_weights(known) > 0).all() and (_weights(new) > 0).all():  # nothing cancels
+        moved[np.asarray(column(new, PROBE))] = True
+        both = pa.concat_tables([known, new.cast(known.schema)])
+        return _Nearer(np.asarray(column(both, PROBE)), column(both, VALUE), gone, moved)
+    known, new = consolidated(known), consolidated(new)
     moved[np.asarray(column(new, PROBE))] = True
     marked = known.set_column(
         known.schema.get_field_index(WEIGHT), WEIGHT, pa.array(np.full(known.num_rows, KNOWN))
     )
     both = consolidated(pa.concat_tables([marked, new.cast(marked.schema)]))
-    probe, weight = np.asarray(column(both, PROBE)), np.asarray(column(both, WEIGHT))
+    probe, weight = np.asarray(column(both, PROBE)), _weights(both)
     gone[probe[(weight > KNOWN // 2) & (weight < KNOWN)]] = True
     there = np.flatnonzero((weight > 0) & ~gone[probe])
     return _Nearer(probe[there], column(both, VALUE).take(pa.array(there)), gone, moved)
+
+
+def _weights(table: pa.Table) -> Ints:
+    return np.asarray(column(table, WEIGHT))
+
+
+def _ends(probe: Ints, values: pa.Array, groups: int, last: bool) -> pa.Array:
+    """The least or the greatest of the values of each group; NULL where there are none."""
+    if values.type == pa.int64():
+        limits = np.iinfo(np.int64)
+        nearer, far = (np.maximum, limits.min) if last else (np.minimum, limits.max)
+        ends, there = np.full(groups, far, np.int64), np.zeros(groups, np.bool_)
+        nearer.at(ends, probe, np.asarray(values))
+        there[probe] = True
+        return pa.array(ends, mask=~there)
+    order = sort_order(probe, parts(canonical(values)))
+    starts = boundaries(probe[order], [])
+    chosen = np.append(starts[1:], len(order))[: len(starts)] - 1 if last else starts
+    places = np.full(groups, -1, np.int64)
+    places[probe[order[chosen]]] = order[chosen]
+    return values.take(pa.array(places, mask=places < 0))

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,15 +54,17 @@ class Entries(NamedTuple):
 
     def upto(self, rounds: Ints) -> Entries:
         """Those up to the rounds of their keys."""
-        return self._kept(self.round <= rounds[self.probe])
+        return self.kept(self.round <= rounds[self.probe])
 
     def after(self, rounds: Ints) -> Entries:
         """Those after the rounds of their keys."""
-        return self._kept(self.round > rounds[self.probe])
+        return self.kept(self.round > rounds[self.probe])
 
-    def _kept(self, which: Bools) -> Entries:
+    def kept(self, which: Bools) -> Entries:
         if which.all():
             return self
+        if not which.any():
+            return Entries(self.table.slice(0, 0), self.probe[:0], self.round[:0])
         return Entries(self.table.filter(pa.array(which)), self.probe[which], self.round[which])
 
 
@@ -70,11 +73,6 @@ def entries(of: Arrangement, keys: pa.Table, at: str, places: Ints | None = None
     found = of.lookup(keys, linear=True)
     probe, rounds = np.asarray(column(found, INDEX)), np.asarray(column(found, at))
     return Entries(found, probe if places is None else places[probe], rounds)
-
-
-def by_group(stratum: Stratum, keys: pa.Table) -> pa.Table:
-    """Keys as the maps of a stratum are searched: without their rounds."""
-    return keys.drop_columns(["_h"]).add_column(0, "_h", hashed(keys, stratum.group.lookup))
 
 
 def round_of(stratum: Stratum) -> str:
@@ -86,7 +84,6 @@ def summed(working: Working, stratum: Stratum, keys: pa.Table, before: bool = Tr
     """The values of groups at their rounds; without `before`, as though there had been nothing."""
     at, names = round_of(stratum), stratum.group.columns
     rounds = np.asarray(column(keys, at))
-    groups = by_group(stratum, keys)
     sides = (0, 2) if before else (2,)
     runs = Overlay(working.runs.below)
     made: dict[str, Arrangement] = {}
@@ -96,7 +93,7 @@ def summed(working: Working, stratum: Stratum, keys: pa.Table, before: bool = Tr
         every = [_different(d, stratum.group, made) for d in stratum.distinct if m == stratum.group]
         # What there was counts for both sides, what is new only for that of now: each is looked up once.
         for read, mine in ((working.before, sides), (working.new, (2,))):
-            found, probe, entry = entries(read(m.name), groups, at)
+            found, probe, entry = entries(read(m.name), keys, at)
             if not found.num_rows:
                 continue
             now = rounds[probe]
@@ -114,7 +111,7 @@ def summed(working: Working, stratum: Stratum, keys: pa.Table, before: bool = Tr
     every_side = [side + i for side in sides for i in (0, 1)]
     coded = pa.concat_tables([at_round(keys, at, rounds * SIDES + c) for c in every_side])
     coded = coded.drop_columns(["_h"]).add_column(0, "_h", hashed(coded, names))
-    by_all = {m.name: searched_by_all(m, names) for m in (stratum.group, *stratum.bags)}
+    by_all = {m.name: searched_by_all(m, tuple(names)) for m in (stratum.group, *stratum.bags)}
     later = _later(keys.select(names), ahead, moved if before else None)
     return Summed(_with_maps(stratum, by_all), made.__getitem__, coded, later)
 
@@ -153,14 +150,15 @@ def at_round(table: pa.Table, at: str, rounds: Ints) -> pa.Table:
     return table.set_column(place, at, pa.array(rounds.astype(np.int64)))
 
 
-def searched_by_all(m: Map, names: list[str]) -> Map:
+@lru_cache(maxsize=1024)
+def searched_by_all(m: Map, names: tuple[str, ...]) -> Map:
     """The map as it is searched here: by group and round."""
-    return replace(m, lookup=tuple(names), kind="change")
+    return replace(m, lookup=names, kind="change")
 
 
 def arranged(m: Map, names: list[str], tables: list[pa.Table], runs: Overlay) -> Arrangement:
     """Entries added up, as something to look up; what is there no times leaves its rounding error behind."""
-    spec = spec_of(searched_by_all(m, names))
+    spec = spec_of(searched_by_all(m, tuple(names)))
     if not tables:
         return Arrangement(spec, (), runs)
     table = pa.concat_tables(

@@ -191,7 +191,7 @@ def emit(statement: Statement, table: pa.Table) -> pa.Table:
     target = statement.target
     spec = spec_of(target)
     arrays = {
-        name: column(table, given).cast(spec.schema.field(name).type)
+        name: column(table, given).cast(spec.types[name])
         for (name, _), given in zip(target.key, statement.key, strict=True)
     }
     if statement.sign < 0:

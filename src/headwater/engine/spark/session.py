@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import shutil
 import sys
 import threading
 import traceback
@@ -425,6 +426,16 @@ def say_starting() -> None:
         print("Spark is starting, which takes some seconds", file=sys.stderr, flush=True)
 
 
+def _check_java() -> None:
+    """Raises where Spark could not start, with what to do; what is not asked of Spark works all the same."""
+    home = os.environ.get("JAVA_HOME")
+    if (shutil.which(Path(home) / "bin" / "java") if home else shutil.which("java")) is None:
+        raise EngineError(
+            "this is left to Spark, which needs Java 17 or newer, and there is no Java here",
+            hint="install Java and put it on the PATH or name it in JAVA_HOME; the database is as it was before",
+        )
+
+
 def local_session() -> SparkSession:
     """The session of this process, or a local one on all cores."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -440,6 +451,7 @@ def local_session() -> SparkSession:
         .config(TIME_ZONE, LOCAL_ZONE)
         .config("spark.log.level", "ERROR")
     )
+    _check_java()
     say_starting()
     with telling("starting, for which it needs Java 17 or newer"):
         made: SparkSession = builder.getOrCreate()
@@ -450,6 +462,7 @@ def quiet_session(log: Path) -> SparkSession:
     """The same, where the messages of the Java process go to a file and not to the terminal."""
     if current_session() is not None:
         return local_session()
+    _check_java()
     say_starting()
     sys.stderr.flush()
     terminal = os.dup(2)

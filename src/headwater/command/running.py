@@ -1,0 +1,123 @@
+"""Running: a script, a program or a pipeline defines what there is in a database, and feeds, stages and sinks run.
+
+    headwater run app.sql [--dir warehouse]         a script of statements
+    headwater run app.py [--dir warehouse]          a program with `define(db)`, or with @hw.materialized_view
+    headwater run spark-pipeline.yml [--dir ...]    a pipeline of Spark, of SQL files
+    headwater run DIR --with app.py                 the same, with the database first
+
+^C and SIGTERM end it after what it is at; the next run goes on from there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from headwater.api.database import Database, open_database
+from headwater.api.executing import Result, read_script
+from headwater.api.rehearsing import rehearsed
+from headwater.command import app
+from headwater.command.printing import plain, print_json, print_rows
+from headwater.errors import QueryError
+from headwater.script.statements import Ask, Explain, Show
+from headwater.show.terminal import Paint, rows_shown
+
+ALWAYS = 0.05
+"""Seconds between two looks for input of a run that goes on for ever."""
+PROGRAMS = (".sql", ".py", ".yml", ".yaml")
+
+
+def run(options: argparse.Namespace, paint: Paint) -> None:
+    """Defines what a program says, and runs it."""
+    program, folder = program_of(options.target, options.app, options.dir)
+    if options.dry_run:
+        _rehearse(program, folder, options.json)
+        return
+    every = ALWAYS if options.always and options.every is None else options.every
+    define = None if program.suffix == ".sql" else app.defines(program)
+    if define is None:
+        read_script(program)  # before a database is made
+    with open_database(folder) as db:
+        if define is None:
+            for result in db.executed(read_script(program)):
+                _show(result, options.json, paint)
+        else:
+            app.defined(program, define, db)
+        with _ended_by_signals(db):
+            done = db.run(epochs=options.epochs, seconds=options.seconds, every=every)
+        if options.json:
+            print_json({"version": db.version, **plain(vars(done))})
+        else:
+            print(done)
+
+
+def program_of(target: Path, app: Path | None, folder: Path | None) -> tuple[Path, Path]:
+    """The program and the directory of the database that are meant."""
+    if app is not None:
+        if folder is not None:
+            raise QueryError(
+                "both --with and --dir are given",
+                hint="headwater run app.sql --dir DIR, or headwater run DIR --with app.py",
+            )
+        return app, target
+    if target.suffix not in PROGRAMS:
+        raise QueryError(
+            f"{target} is no program",
+            hint="headwater run app.sql --dir DIR, or headwater run DIR --with app.py",
+        )
+    return target, folder if folder is not None else target.parent / "warehouse"
+
+
+def _rehearse(program: Path, folder: Path, as_json: bool) -> None:
+    """Prints what a script would do, and changes nothing."""
+    if program.suffix != ".sql":
+        raise QueryError(
+            f"{program} is no script, and only scripts have a dry run",
+            hint="name a file that ends in .sql",
+        )
+    script = read_script(program)
+    with tempfile.TemporaryDirectory() as scratch:
+        there = folder if (folder / "log").is_dir() else Path(scratch) / "empty"
+        with open_database(there) as db, open_database(Path(scratch) / "stage") as stage:
+            for planned in rehearsed(script, db, stage):
+                if as_json:
+                    print_json({**vars(planned), "more": list(planned.more)})
+                else:
+                    print(planned)
+
+
+def _show(result: Result, as_json: bool, paint: Paint) -> None:
+    """Prints what a statement that asks gave."""
+    if isinstance(result.statement.what, Ask | Show):
+        print_rows(result.value) if as_json else print(rows_shown(result.value, None, paint))
+    elif isinstance(result.statement.what, Explain):
+        print_json({"explain": result.value}) if as_json else print(result.value)
+
+
+@contextmanager
+def _ended_by_signals(db: Database) -> Iterator[None]:
+    """Ends a run after the commit that it is at; a second signal is taken as it always is."""
+
+    def stop(number: int, _: Any) -> None:
+        db.stop()
+        signal.signal(number, before[number])
+
+    kinds = (signal.SIGINT, signal.SIGTERM)
+    before: dict[int, Any] = {}
+    try:
+        for kind in kinds:
+            before[kind] = signal.signal(kind, stop)
+    except ValueError:  # only the main thread has signals
+        pass
+    try:
+        yield
+    except KeyboardInterrupt:
+        print("it was stopped; the next run goes on from the last epoch that was committed")
+    finally:
+        for number, was in before.items():
+            signal.signal(number, was)
