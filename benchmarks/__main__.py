@@ -12,6 +12,7 @@ import argparse
 from collections.abc import Callable
 
 from benchmarks import (
+    bulk,
     compile,
     dataflow,
     iteration,
@@ -30,6 +31,7 @@ PARTS: dict[str, Callable[[Report], None]] = {
     "compile": compile.run,
     "state": state.run,
     "views": views.run,
+    "views-bulk": bulk.run,
     "sql": sql.run,
     "nested": nested.run,
     "nested-batch": nested_batch.run,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from benchmarks import edits, loops, streams_compared, streams_fold_peers, streams_order
+from benchmarks import bulk, edits, loops, streams_compared, streams_fold_peers, streams_order
 from benchmarks.loops_cases import CASES
 from benchmarks.report import Report
 
@@ -40,6 +40,15 @@ def test_edits(tmp_path: Path) -> None:
     report.write()
     assert len(report.targets) == 4
     assert all(t.met for t in report.targets if "rows written" in t.name)
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_bulk(tmp_path: Path) -> None:
+    report = Report("views-bulk", "small")
+    report.folder = tmp_path
+    bulk.run(report)
+    assert len(report.samples) == 4
 
 
 @pytest.mark.slow

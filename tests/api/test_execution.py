@@ -60,7 +60,7 @@ def test_what_only_spark_evaluates_is_refused_here(tmp_path: Path) -> None:
     with hw.open(tmp_path, execution="here") as db:
         db.source("r", "k BIGINT, v STRING")
         db.view("hashed", "SELECT k, soundex(v) AS s FROM r")
-        with pytest.raises(EngineError, match=r"only Spark can evaluate `soundex\(.*\)`"):
+        with pytest.raises(EngineError, match=r"only Spark can evaluate `.*soundex"):
             db.apply({"r": [(1, "a")]})
     with hw.open(tmp_path) as db:
         db.apply({"r": [(1, "tymczak")]})

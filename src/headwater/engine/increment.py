@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.calculus.types import RecordType
-from headwater.engine import diffuse, loops, policy, until, view_rows
+from headwater.engine import diffuse, loops, policy, refill, until, view_rows
 from headwater.engine.change import Change, schema_of
 from headwater.engine.here import threads
 from headwater.engine.here.answers import components, different, keep_answers, merge, read_for, rows
@@ -130,6 +130,8 @@ class Increment:
         self.answers: dict[str, pa.Table] = {}
         self.answered = answered(self.program) | self.asked
         self.read = {r for m in self.program.maps.values() for r in m.reads}
+        self.may_refill = False
+        """Whether the sources have all rows that the maps were made from, so that these may be filled anew."""
         self.rounds: dict[str, list[tuple[int, int]]] = {}
         """Of each loop the rounds that were visited, and how many rows moved at each."""
         self.withheld: dict[str, int] = {}
@@ -150,18 +152,23 @@ class Increment:
     def run(self, changes: Mapping[str, Change], in_sequence: bool) -> None:
         """Carries the changes of sources through; what is new is then in `working`."""
         self.changes = {n: c for n, c in changes.items() if c.rows}
-        maps = self.program.maps.values()
-        for level in sorted({m.level for m in maps}):
+        refilled = refill.chosen(self)
+        maps = [m for m in self.program.maps.values() if m.name not in refilled]
+        for level in sorted({m.level for m in self.program.maps.values()}):
             changed = [n for n in self.changes if self.program.relations.levels.get(n, 0) == level]
             if in_sequence:
                 self.working.reads_new = True
                 single = self._single(changed)
                 for name in changed:
                     if name not in single:
-                        self.round(self._above(name), {name})
+                        self.round([m for m in self._above(name) if m.name not in refilled], {name})
                 self.round_together(maps, single)
             else:
                 self.round([m for m in maps if m.level == level], self.changes)
+            self.settle(level)
+            for m in self.program.maps.values():
+                if m.name in refilled and m.level == level:
+                    self.later[m.name] = [refill.difference(self, m)]
             self.settle(level)
             strata = self.program.strata.values()
             self.answer([s for s in strata if s.level == level and s.name not in self.inside])

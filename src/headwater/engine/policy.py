@@ -37,6 +37,8 @@ START = 1.0
 """Seconds of a round on Spark before any row is looked at: two stages with a Python hop each."""
 HELD = 32_000_000
 """Rows of all statements together that are held in this process at a time, about: some hundred bytes each while they are merged."""
+LEAST_REFILLED = 100_000
+"""Rows of a change from which on it is asked whether a map is cheaper to fill anew."""
 CALLED = 1_000_000
 """Rows that a function of the user's is called for in this process, one after another."""
 

@@ -87,7 +87,7 @@ class Cluster:
         names = {s.target.name for s in statements}
         known = [slim_stratum(s) for s in strata if names & {m.name for m in s.maps}]
         mark = f"{FOLDER}/{uuid.uuid4().hex}"
-        routing = Routing(parts, skew.free(statements, known), policy.HEAVY, mark)
+        routing = Routing(parts, skew.free(statements, known), policy.HEAVY, mark, policy.INLINE)
         self.working.next_round()
         try:
             with (
@@ -429,7 +429,7 @@ def blobs(target: Map, table: pa.Table, routing: Routing, root: Path) -> Iterato
     if table.num_rows == 0:
         return
     routed = list(routing.routed(target, table))
-    if sum(t.nbytes for _, t in routed) < policy.INLINE:
+    if sum(t.nbytes for _, t in routed) < routing.inline:
         rows = [
             {"part": part, "name": target.name, "content": bytes_of(mine)} for part, mine in routed
         ]

@@ -43,6 +43,8 @@ class Routing:
     heavy: int
     mark: str = ""
     """How the files begin in which tasks leave what is large for those that merge it."""
+    inline: int = 1 << 20
+    """Bytes from which on it is large."""
 
     def routed(self, target: Map, table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
         """Emitted rows by part; many of them added up, and so in order, which whoever merges them need not sort again."""
