@@ -52,12 +52,14 @@ from headwater.language.comprehension import Query, mode, query, repeat, within
 from headwater.language.functions import function
 from headwater.language.schema import schemas
 from headwater.language.sql import read_sql
+from headwater.language.views import materialized_view
 from headwater.plan.nested.shred import nest, shred
 from headwater.rules.delta import delta
 from headwater.show.explain import explain
 from headwater.version import VERSION as __version__
 
 __all__ = [
+    "materialized_view",
     "Commit",
     "Database",
     "DeepChange",

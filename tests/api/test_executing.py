@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter
 from collections.abc import Iterator
@@ -253,3 +254,25 @@ def test_a_rehearsal_says_what_would_be_and_changes_nothing(
         pytest.raises(UnknownName, match="unknown column `q`"),
     ):
         list(rehearsed(read_script(file), db, stage))
+
+
+def test_a_sink_is_made_shown_and_dropped(db: hw.Database, tmp_path: Path) -> None:
+    file = tmp_path / "app.sql"
+    file.write_text(
+        "CREATE SOURCE s (k BIGINT); CREATE MATERIALIZED VIEW v AS SELECT k FROM s WHERE k > 1;\n"
+        "CREATE SINK out FROM v USING jsonl LOCATION 'out';\nINSERT INTO s VALUES (1), (2)"
+    )
+    for _ in range(2):
+        list(db.executed(read_script(file)))
+        db.run()
+    assert [
+        json.loads(x)["k"]
+        for f in (tmp_path / "out").rglob("*.jsonl")
+        for x in f.read_text().splitlines()
+    ] == [2]
+    shown = next(db.executed(read_script("SHOW SINKS"))).value.to_pylist()
+    assert [(s["sink"], s["of"], s["kind"]) for s in shown] == [("out", "v", "jsonl")]
+    with pytest.raises(QueryError, match="papyrus"):
+        db.execute("CREATE SINK other FROM v USING papyrus LOCATION 'x'")
+    db.execute("DROP SINK out; DROP SINK IF EXISTS out")
+    assert db.sinks == []

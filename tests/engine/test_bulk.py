@@ -16,9 +16,16 @@ import headwater as hw
 from corpus_edits import entries
 from headwater.engine import policy
 from headwater.engine.spark import rounds
+from headwater.engine.spark.session import local_session
 from headwater.errors import EngineError
 
 pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def spark() -> SparkSession:
+    return local_session()
+
 
 VIEWS = {
     "by_key": "SELECT k, sum(v) AS s, count(*) AS n FROM r GROUP BY k",

@@ -10,8 +10,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headwater.engine.spark import progress
+from headwater.engine.spark.session import local_session
 
 pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def spark() -> SparkSession:
+    return local_session()
 
 
 class Terminal(io.StringIO):

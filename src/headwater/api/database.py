@@ -15,7 +15,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from headwater.api.asking import Asking
-from headwater.api.executing import Executing
+from headwater.api.defining import Defining
 from headwater.api.handles import Source, ViewHandle
 from headwater.api.sinking import SinkHandle
 from headwater.api.stages import FlowHandle, StageHandle
@@ -45,7 +45,7 @@ def open_database(
     return Database(path, spark, partitions, keep_versions, keep_minutes, execution)
 
 
-class Database(Executing):
+class Database(Defining):
     """Sources and views in a directory; made by `headwater.open`.
 
     Threads may share a handle: reads go on beside each other, and writes wait for one another. A process that was
@@ -68,7 +68,7 @@ class Database(Executing):
         self._folds = {}
         self._sinks, self._sinks_held, self._sinks_lock = {}, {}, threading.RLock()
         self._opened, self._batches = {}, Looks()
-        self._watched, self._regions, self._promises_known = {}, {}, []
+        self._regions, self._promises_known = {}, []
         asked = {"versions": keep_versions, "minutes": keep_minutes}
         super().__init__(path, session, asked_to_keep(asked))
 

@@ -20,6 +20,7 @@ from headwater.api.catalog import SourceDef
 from headwater.api.handles import Source, ViewHandle
 from headwater.api.ids import Id
 from headwater.api.modifying import Modifying
+from headwater.api.sinking import SinkHandle
 from headwater.errors import HeadwaterError, ParseError, QueryError, Span, UnknownName
 from headwater.language.declared import declared
 from headwater.script.grammar import FORMS, statements
@@ -133,15 +134,23 @@ class Executing(Modifying):
         return self.source(made.name, made.columns, **given)
 
     def _create_sink(self, made: CreateSink, beside: Path | None) -> Any:
-        raise QueryError(
-            f"the sink `{made.name}` cannot be made here", hint="read the view with changes"
-        )
+        known = self.sink_defs.get(made.name)
+        if (
+            made.if_absent
+            and known is not None
+            and (known.of, known.format) != (made.of, made.kind)
+        ):
+            return SinkHandle(self, made.name)
+        path = None if made.location is None else str(located(made.location, beside))
+        options = dict(made.options) or None
+        return self.sink(made.name, made.of, format=made.kind, path=path, options=options)
 
     def _drop_named(self, gone: Drop) -> None:
         known = self.catalog.named(gone.name)
         catalog = self.catalog
         sources = [n for n, s in catalog.sources.items() if not s.written]
-        kinds: dict[str, list[str]] = {"source": sources, "view": [*catalog.views], "sink": []}
+        kinds: dict[str, list[str]] = {"source": sources, "view": [*catalog.views]}
+        kinds["sink"] = self.sinks
         if known not in kinds[gone.what]:
             other = next((k for k, names in kinds.items() if known in names), None)
             if gone.if_there and other is None:
@@ -172,6 +181,16 @@ class Executing(Modifying):
                     "view": pa.array([v.name for v in views], pa.string()),
                     "columns": pa.array([v.ddl.replace("`", "") for v in views], pa.string()),
                     "query": pa.array([v.text for v in views], pa.string()),
+                }
+            )
+        if what == "sinks":
+            sinks = self.sink_defs.values()
+            return pa.table(
+                {
+                    "sink": pa.array([s.name for s in sinks], pa.string()),
+                    "of": pa.array([s.of for s in sinks], pa.string()),
+                    "kind": pa.array([s.format for s in sinks], pa.string()),
+                    "location": pa.array([s.path for s in sinks], pa.string()),
                 }
             )
         sources = [s for s in self.catalog.sources.values() if not s.written]

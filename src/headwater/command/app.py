@@ -6,6 +6,12 @@
         @db.stage("pages", out="source STRING, url STRING")
         def links(page): ...
 
+or with views that are functions, which are defined behind it, in one commit:
+
+    @hw.materialized_view
+    def hosts():
+        return "SELECT source, count(*) AS n FROM links GROUP BY source"
+
 What it raises is told with its file and line; an error in Headwater's own words stays what it is.
 """
 
@@ -19,9 +25,10 @@ from pathlib import Path
 from typing import Any
 
 from headwater.api.database import Database
+from headwater.api.defining import collected
 from headwater.errors import HeadwaterError, QueryError
 
-SHAPE = "write `def define(db):` in it, with db.source, db.view and db.stage"
+SHAPE = "write `def define(db):` in it, with db.source, db.view and db.stage, or views by @hw.materialized_view"
 
 
 def defines(path: Path) -> Callable[[Database], Any]:
@@ -36,10 +43,17 @@ def defines(path: Path) -> Callable[[Database], Any]:
     sys.path.insert(0, str(path.parent.absolute()))  # what lies beside it, as `python app.py` would
     loader = spec.loader
     _told(path, lambda: loader.exec_module(module))
-    found = getattr(module, "define", None)
-    if not callable(found):
+    found, views = getattr(module, "define", None), collected(module)
+    if not callable(found) and not views:
         raise QueryError(f"{path} has no function `define`", hint=SHAPE)
-    return found  # type: ignore[no-any-return]
+
+    def define(db: Database) -> None:
+        if callable(found):
+            found(db)
+        if views:
+            db.define(views)
+
+    return define
 
 
 def defined(path: Path, define: Callable[[Database], Any], db: Database) -> None:

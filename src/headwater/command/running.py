@@ -13,15 +13,16 @@ from __future__ import annotations
 import argparse
 import signal
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from headwater.api.database import Database, open_database
-from headwater.api.executing import Result, read_script
+from headwater.api.executing import Result, read_all, read_script
 from headwater.api.rehearsing import rehearsed
 from headwater.command import app
+from headwater.command.pipeline import defines, read_pipeline
 from headwater.command.printing import plain, print_json, print_rows
 from headwater.errors import QueryError
 from headwater.script.statements import Ask, Explain, Show
@@ -34,19 +35,20 @@ PROGRAMS = (".sql", ".py", ".yml", ".yaml")
 
 def run(options: argparse.Namespace, paint: Paint) -> None:
     """Defines what a program says, and runs it."""
-    program, folder = program_of(options.target, options.app, options.dir)
+    program, folder, defined = program_of(options.target, options.app, options.dir)
     if options.dry_run:
         _rehearse(program, folder, options.json)
         return
     every = ALWAYS if options.always and options.every is None else options.every
-    define = None if program.suffix == ".sql" else app.defines(program)
-    if define is None:
-        read_script(program)  # before a database is made
+    script = read_script(program) if program.suffix == ".sql" else None
+    define = None if script is not None else defined or app.defines(program)
+    if script is not None:
+        read_all(script)  # before a database is made
     with open_database(folder) as db:
-        if define is None:
-            for result in db.executed(read_script(program)):
+        if script is not None:
+            for result in db.executed(script):
                 _show(result, options.json, paint)
-        else:
+        elif define is not None:
             app.defined(program, define, db)
         with _ended_by_signals(db):
             done = db.run(epochs=options.epochs, seconds=options.seconds, every=every)
@@ -56,21 +58,26 @@ def run(options: argparse.Namespace, paint: Paint) -> None:
             print(done)
 
 
-def program_of(target: Path, app: Path | None, folder: Path | None) -> tuple[Path, Path]:
-    """The program and the directory of the database that are meant."""
-    if app is not None:
-        if folder is not None:
-            raise QueryError(
-                "both --with and --dir are given",
-                hint="headwater run app.sql --dir DIR, or headwater run DIR --with app.py",
-            )
-        return app, target
-    if target.suffix not in PROGRAMS:
+def program_of(
+    target: Path, given: Path | None, folder: Path | None
+) -> tuple[Path, Path, Callable[[Database], Any] | None]:
+    """The program, the directory of the database, and of a pipeline what it does."""
+    if given is not None and folder is not None:
         raise QueryError(
-            f"{target} is no program",
+            "both --with and --dir are given",
             hint="headwater run app.sql --dir DIR, or headwater run DIR --with app.py",
         )
-    return target, folder if folder is not None else target.parent / "warehouse"
+    program = target if given is None else given
+    if program.suffix not in PROGRAMS:
+        raise QueryError(
+            f"{program} is no program",
+            hint="headwater run app.sql --dir DIR, or headwater run DIR --with app.py",
+        )
+    place = target if given is not None else folder
+    if program.suffix in (".yml", ".yaml"):
+        pipeline = read_pipeline(program)
+        return program, place or pipeline.folder, defines(pipeline, app.defines)
+    return program, place or program.parent / "warehouse", None
 
 
 def _rehearse(program: Path, folder: Path, as_json: bool) -> None:

@@ -1,0 +1,77 @@
+"""Defining: the views that a program has collected, all in one commit; what they read of each other is in any order.
+
+A view of the program that is there with another query is replaced, as by `replace_views`; one that the program does not have stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import ModuleType
+from typing import Any
+
+from headwater.api.editing import Given
+from headwater.api.executing import Executing
+from headwater.api.handles import Commit
+from headwater.api.nearness import ROUNDS, mode_of
+from headwater.calculus.types import RecordType
+from headwater.errors import HeadwaterError, QueryError
+from headwater.language.declared import ddl_of, ddl_of_struct, declared
+from headwater.language.queries import read_query
+from headwater.language.views import MaterializedView
+
+
+class Defining(Executing):
+    """The part of a database that takes the views of programs."""
+
+    def define(
+        self, program: ModuleType | Mapping[str, Any] | Iterable[MaterializedView]
+    ) -> Commit:
+        """Defines the views that a module has by `@hw.materialized_view`, or some of them that are given, in one commit."""
+        views = collected(program)
+        given: dict[str, Given] = {}
+        for v in views:
+            name = self.catalog.named(v.name)
+            if name in given:
+                raise QueryError(
+                    f"the view `{v.name}` is defined twice", hint="name one of them otherwise"
+                )
+            given[name] = Given(v.query(), v.strategy, v.key, mode_of("exact", None, None, ROUNDS))
+        said = {self.catalog.named(v.name): v for v in views if v.schema is not None}
+        new = {n: g for n, g in given.items() if not self._is_as_given(n, g)}
+        if new and said:
+            edit = self._edit(new)
+            for n, v in said.items():
+                _check_schema(v, edit.catalog.views[n].type.key)
+        if not new:
+            return Commit(self.version, repeated=True, database=self)
+        return self._replaced(new)
+
+    def _is_as_given(self, name: str, given: Given) -> bool:
+        """Whether a view is there with this query; that of a comprehension is compared by its term."""
+        query = given.query
+        if name in self.catalog.views and not isinstance(query, str):
+            try:
+                query = read_query(query, self.catalog.schemas(), self.ask)[0]
+            except HeadwaterError:  # it reads columns that are new
+                return False
+        return self._is_defined(name, query, given.strategy, given.key, given.mode)
+
+
+def collected(program: Any) -> list[MaterializedView]:
+    """The views of a module in the order in which it defines them, or those that are given."""
+    if isinstance(program, ModuleType):
+        program = vars(program)
+    items = list(program.values() if isinstance(program, Mapping) else program)
+    return list({id(v): v for v in items if isinstance(v, MaterializedView)}.values())
+
+
+def _check_schema(view: MaterializedView, found: Any) -> None:
+    text = view.schema if isinstance(view.schema, str) else ddl_of_struct(view.schema)
+    wanted = declared(text).row
+    assert isinstance(found, RecordType)
+    same = [(n.lower(), t) for n, t in wanted.fields] == [(n.lower(), t) for n, t in found.fields]
+    if not same:
+        raise QueryError(
+            f"the view `{view.name}` is to have the columns {ddl_of(wanted)}, and its query gives {ddl_of(found)}",
+            hint="change the schema or the query",
+        )
