@@ -5,7 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from benchmarks import bulk, edits, loops, streams_compared, streams_fold_peers, streams_order
+from benchmarks import (
+    edits,
+    loops,
+    streams_compared,
+    streams_fold_peers,
+    streams_order,
+    views_small,
+)
 from benchmarks.loops_cases import CASES
 from benchmarks.report import Report
 
@@ -33,6 +40,16 @@ def test_answers_without_spark() -> None:
     assert len(streams_compared.seconds(3, 200, 2)) == 2
 
 
+@pytest.mark.parametrize("piece", list(views_small.PIECES))
+def test_small_changes(piece: str, tmp_path: Path) -> None:
+    """Many views, extremes and growth, each beside an oracle."""
+    report = Report("views", "small")
+    report.folder = tmp_path
+    views_small.run(report, tmp_path / "state", (piece,))
+    report.write()
+    assert report.samples and not report.targets  # times of a trial say nothing
+
+
 def test_edits(tmp_path: Path) -> None:
     report = Report("iteration", "small")
     report.folder = tmp_path
@@ -40,15 +57,6 @@ def test_edits(tmp_path: Path) -> None:
     report.write()
     assert len(report.targets) == 4
     assert all(t.met for t in report.targets if "rows written" in t.name)
-
-
-@pytest.mark.slow
-@pytest.mark.spark
-def test_bulk(tmp_path: Path) -> None:
-    report = Report("views-bulk", "small")
-    report.folder = tmp_path
-    bulk.run(report)
-    assert len(report.samples) == 4
 
 
 @pytest.mark.slow
@@ -65,11 +73,18 @@ def test_pieces_beside_spark(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "case", [c for c in CASES if c.name in ("breadth", "bill")], ids=lambda c: c.name
 )
-def test_loops_without_spark(case, tmp_path: Path) -> None:
+def test_loops_without_spark(case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Loops beside those who need no session: the answers are the same at every increment."""
     report = Report("iteration", "small")
     found = loops.measured(report, loops.sized(case, "small"), None, compare=True)
-    assert len(found.seconds) == loops.COUNTED and found.others and report.samples
+    assert len(found.seconds) == loops.COUNTED and found.others
+    monkeypatch.setattr(loops, "TRIAL", tmp_path)
+    report.folder = tmp_path
+    told = (case, found, [found], None, 0.5)
+    loops.keep(report, told)
+    assert loops.kept(report, case) == told
+    loops.tell(report, [told])
+    assert report.samples and report.text
 
 
 def test_definition_of_loops(tmp_path: Path) -> None:

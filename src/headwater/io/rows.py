@@ -8,8 +8,7 @@ does not fit the source is told with its column and its row, and nothing has hap
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,6 @@ from pyspark.sql import DataFrame
 from headwater.calculus.types import KeyType, RecordType
 from headwater.engine.change import Change, read_file, schema_of, write_file
 from headwater.engine.policy import INLINE
-from headwater.engine.spark.progress import showing
 from headwater.engine.spark.session import Counts, telling
 from headwater.errors import BadChange
 from headwater.interop.arrow_types import arrow_type
@@ -83,20 +81,11 @@ def stage(
             data, alone = only_keys(shape, by.columns, data)
             if alone:
                 how, shape = DELETE_KEY, key_row(shape, by.columns)
-        plain = isinstance(data, DataFrame) and how in (INSERT, DELETE)
-        plain = plain and shape == row and not _extra(data)
         if isinstance(data, DataFrame):
-            # Rows without weights are what they should be, so that tasks make of them what is kept.
-            typed = partial(checked, name, row, sign=-1 if how == DELETE else 1) if plain else None
-            parts = _frame(name, shape, data, root, counts, cast, typed)
+            parts = _frame(name, shape, data, root, counts, cast)
         else:
-            parts = iter([(_table(name, shape, data, zone, cast), None)])
-        for table, file in parts:
-            if plain and file is not None:
-                check_limits(name, limits, table)
-                out += Staged(Change(files=(file,), rows=table.num_rows))
-                continue
-            in_file = file is not None
+            parts = iter([(_table(name, shape, data, zone, cast), False)])
+        for table, in_file in parts:
             told, by_key = _sorted_out(name, row, by, table, how, zone, cast, limits)
             out += Staged(_held(told, root, in_file), _held(by_key, root, in_file))
     if not out.rows.tables and not out.rows.files:
@@ -328,12 +317,8 @@ def _frame(
     root: Path,
     counts: Counts,
     cast: bool,
-    typed: Callable[[pa.Table], pa.Table] | None,
-) -> Iterator[tuple[pa.Table, str | None]]:
-    """A DataFrame, evaluated in one job of its own session: tables, in order, and the file of each that is so large that it came as one.
-
-    Files have the rows as `typed` makes them, and stay; without it they are there for as long as they are looked at.
-    """
+) -> Iterator[tuple[pa.Table, bool]]:
+    """A DataFrame, evaluated in one job of its own session: tables, in order, and whether each is so large that it came as a file."""
     with telling(f"reading the change of `{name}`"):
         _columns_fit(name, row, data.columns)
         given = {f.name.lower(): f for f in data.schema.fields}
@@ -348,35 +333,23 @@ def _frame(
             f"CAST({column_name(given[n.lower()].name)} AS {spark_type(t)}) AS {column_name(n)}"
             for n, t in row.fields
         ]
-        extra = [column_name(n) for n in _extra(data)]
+        extra = [column_name(given[n].name) for n in (WEIGHT, CHANGE_TYPE) if n in given]
         parts = data.selectExpr(*cells, *extra).mapInArrow(
-            _stager(str(root), typed), "file string, content binary, rows bigint"
+            _stager(str(root)), "file string, content binary, rows bigint"
         )
         counts.jobs += 1
         counts.hops += 1
-        with showing(data.sparkSession, f"the change of `{name}`"):
-            found_parts = parts.toArrow().to_pylist()
+        found_parts = parts.toArrow().to_pylist()
     for part in found_parts:
         if part["file"] is None:
             with pa.ipc.open_stream(part["content"]) as reader:
-                yield reader.read_all(), None
+                yield reader.read_all(), False
         else:
-            yield read_file(root / part["file"]), part["file"]
-            if typed is None:
-                (root / part["file"]).unlink(missing_ok=True)
+            yield read_file(root / part["file"]), True
+            (root / part["file"]).unlink(missing_ok=True)
 
 
-def _extra(data: DataFrame) -> list[str]:
-    """The columns of a DataFrame that say what its rows are: weights, and kinds of change."""
-    return [n for n in data.columns if n.lower() in (WEIGHT, CHANGE_TYPE)]
-
-
-def _stager(root: str, typed: Callable[[pa.Table], pa.Table] | None) -> Any:
-    """What stages a partition: files with rows as `typed` makes them, or a little as it is."""
-
-    def staged(table: pa.Table) -> str:
-        return write_file(Path(root), table if typed is None else typed(table))
-
+def _stager(root: str) -> Any:
     def stage_partition(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         held, size = [], 0
         schema = pa.schema([("file", pa.string()), ("content", pa.binary()), ("rows", pa.int64())])
@@ -391,12 +364,12 @@ def _stager(root: str, typed: Callable[[pa.Table], pa.Table] | None) -> Any:
             size += batch.nbytes
             if size > 64 * INLINE:
                 table = pa.Table.from_batches(held)
-                yield out(staged(table), None, table.num_rows)
+                yield out(write_file(Path(root), table), None, table.num_rows)
                 held, size = [], 0
         if held:
             table = pa.Table.from_batches(held)
             if size > INLINE:
-                yield out(staged(table), None, table.num_rows)
+                yield out(write_file(Path(root), table), None, table.num_rows)
             else:
                 sink = pa.BufferOutputStream()
                 with pa.ipc.new_stream(sink, table.schema) as writer:

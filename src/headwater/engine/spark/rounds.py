@@ -1,10 +1,9 @@
 """Rounds on Spark: one job for all statements of a round, whatever their maps and views.
 
-    pieces of changes ─► statements in one Python hop ─► (part, map, bytes or place) ─► one exchange ─► merge and write
+    pieces of changes ─► statements in one Python hop ─► (part, map, Arrow bytes) ─► one exchange ─► merge and write
 
-The first hop reads its pieces and looks up by itself, adds up what it emits, sorted, and gives for every map and part of the
-hash space one row of Arrow bytes, so that the exchange moves a few rows of one shape; what is large it writes into a staged
-file, and the row names its place. The second merges its part of every map, which is sorted but for some seams, and
+The first hop reads its pieces and looks up by itself, and gives for every map and part of the hash space one row of
+Arrow bytes, so that the exchange moves a few large rows of one shape. The second merges its part of every map and
 writes one file; names of runs and touched groups come back. Scalars that only Spark can evaluate cut a statement's
 first hop in two, with Spark SQL between.
 """
@@ -12,7 +11,6 @@ first hop in two, with Spark SQL between.
 from __future__ import annotations
 
 import json
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
@@ -25,7 +23,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from headwater.calculus.patterns import Punctuations
 from headwater.engine import policy
-from headwater.engine.change import FOLDER, Change
+from headwater.engine.change import Change
 from headwater.engine.here.answers import components, keep_answers, merge
 from headwater.engine.here.arrow import ArrowCannot, in_zone
 from headwater.engine.here.scalars.zones import UTC_NAMES
@@ -33,7 +31,6 @@ from headwater.engine.here.statements import Hop, emit, in_arrow, run, segments,
 from headwater.engine.ledgers import LEDGER
 from headwater.engine.slices import Piece, pieces_of, weighed
 from headwater.engine.spark import skew
-from headwater.engine.spark.progress import showing
 from headwater.engine.spark.session import Session, in_sql, plain, telling
 from headwater.engine.spark.skew import Routing
 from headwater.engine.working import Working
@@ -57,7 +54,6 @@ from headwater.state.store import DATA
 from headwater.state.zones import Zoned
 
 BLOBS = "part int, name string, content binary"
-EMITTED = f"{BLOBS}, file string, at int"
 T = TypeVar("T")
 
 
@@ -86,14 +82,10 @@ class Cluster:
         parts = max(self.session.partitions, -(-total // policy.PER_PART))
         names = {s.target.name for s in statements}
         known = [slim_stratum(s) for s in strata if names & {m.name for m in s.maps}]
-        mark = f"{FOLDER}/{uuid.uuid4().hex}"
-        routing = Routing(parts, skew.free(statements, known), policy.HEAVY, mark, policy.INLINE)
+        routing = Routing(parts, skew.free(statements, known), policy.HEAVY)
         self.working.next_round()
         try:
-            with (
-                telling("carrying a change through the views"),
-                showing(self.session.spark, f"{total:,} rows through {len(names)} maps"),
-            ):
+            with telling("carrying a change through the views"):
                 try:
                     frames = self._frames(statements, changes, routing, made)
                     return self._merged(frames, known, routing, answered)
@@ -108,8 +100,6 @@ class Cluster:
         finally:
             for name in made:
                 (self.root / name).unlink(missing_ok=True)
-            for path in self.root.glob(f"{mark}-*"):  # of tasks that were tried twice, too
-                path.unlink(missing_ok=True)
 
     def _frames(
         self,
@@ -130,7 +120,7 @@ class Cluster:
             quick = [s for s in mine if self.quick(s.steps)]
             if quick:
                 out.append(
-                    self._numbers(pieces).mapInArrow(self._emitter(quick, pieces, routing), EMITTED)
+                    self._numbers(pieces).mapInArrow(self._emitter(quick, pieces, routing), BLOBS)
                 )
                 self.session.counts.hops += 1
             for s in mine:
@@ -185,7 +175,7 @@ class Cluster:
                 for table in piece.read(Path(task.root), working):
                     for s in statements:
                         for rows in little_by_little(s, table, working, piece.share):
-                            yield from blobs(s.target, rows, routing, Path(task.root))
+                            yield from blobs(s.target, rows, routing)
 
         return emitting
 
@@ -211,11 +201,10 @@ class Cluster:
             working = task.working()
             for batch in batches:
                 given = pa.Table.from_batches([batch]).rename_columns(names)
-                found = emit(s, step(rest, given, working, in_arrow))
-                yield from blobs(s.target, found, routing, Path(task.root))
+                yield from blobs(s.target, emit(s, step(rest, given, working, in_arrow)), routing)
 
         self.session.counts.hops += 1
-        return _numbered(frame).mapInArrow(finishing, EMITTED)
+        return _numbered(frame).mapInArrow(finishing, BLOBS)
 
     def _hop(
         self,
@@ -382,7 +371,7 @@ def _merger(
         for batch in batches:
             for row in batch.to_pylist():
                 mine = emitted.setdefault(row["part"], {})
-                mine.setdefault(row["name"], []).append(unpacked(row, Path(task.root)))
+                mine.setdefault(row["name"], []).append(from_bytes(row["content"]))
         for part, changes in emitted.items():
             working = task.working()
             working.reads_new = True
@@ -424,48 +413,14 @@ def little_by_little(
             yield from little_by_little(s, table, working, (i, 2 * times))
 
 
-def blobs(target: Map, table: pa.Table, routing: Routing, root: Path) -> Iterator[pa.RecordBatch]:
-    """Emitted rows, a row for each part that they are routed to: Arrow bytes, or a place in a staged file where they are many."""
+def blobs(target: Map, table: pa.Table, routing: Routing) -> Iterator[pa.RecordBatch]:
+    """Emitted rows as Arrow bytes, a row for each part that they are routed to."""
     if table.num_rows == 0:
         return
-    routed = list(routing.routed(target, table))
-    if sum(t.nbytes for _, t in routed) < routing.inline:
-        rows = [
-            {"part": part, "name": target.name, "content": bytes_of(mine)} for part, mine in routed
-        ]
-    else:
-        file = f"{routing.mark}-{uuid.uuid4().hex}.arrow"
-        write_batches(root / file, [mine for _, mine in routed])
-        rows = [
-            {"part": part, "name": target.name, "file": file, "at": i}
-            for i, (part, _) in enumerate(routed)
-        ]
-    schema = pa.schema(
-        [
-            ("part", pa.int32()),
-            ("name", pa.string()),
-            ("content", pa.binary()),
-            ("file", pa.string()),
-            ("at", pa.int32()),
-        ]
-    )
-    yield pa.RecordBatch.from_pylist(rows, schema=schema)
-
-
-def write_batches(path: Path, tables: Sequence[pa.Table]) -> None:
-    """Tables of one schema as the batches of a file."""
-    with pa.OSFile(str(path), "wb") as f, pa.ipc.new_file(f, tables[0].schema) as out:
-        for table in tables:
-            (batch,) = table.combine_chunks().to_batches()
-            out.write_batch(batch)
-
-
-def unpacked(row: Mapping[str, Any], root: Path) -> pa.Table:
-    """The emitted rows that a row of `blobs` stands for."""
-    if row["file"] is None:
-        return from_bytes(row["content"])
-    with pa.memory_map(str(root / row["file"])) as f:
-        return pa.Table.from_batches([pa.ipc.open_file(f).get_batch(row["at"])])
+    schema = pa.schema([("part", pa.int32()), ("name", pa.string()), ("content", pa.binary())])
+    for part, mine in routing.routed(target, table):
+        row = {"part": part, "name": target.name, "content": bytes_of(mine)}
+        yield pa.RecordBatch.from_pylist([row], schema=schema)
 
 
 def bytes_of(table: pa.Table) -> bytes:
