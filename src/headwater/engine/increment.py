@@ -125,14 +125,11 @@ class Increment:
         self.asked = {name for name in answering if name is not None}
         """The strata whose changes somebody wants."""
         self.answers: dict[str, pa.Table] = {}
-<<<<<<< HEAD
-        self.answered = answered(self.program) | self.asked
-        self.read = {r for m in self.program.maps.values() for r in m.reads}
+        self.answered = {*known.answered, *self.asked}
         self.may_refill = False
         """Whether the sources have all rows that the maps were made from, so that these may be filled anew."""
-=======
-        self.answered = {*known.answered, *self.asked}
->>>>>>> main
+        self.refilled: frozenset[str] = frozenset()
+        """The maps that are filled anew."""
         self.rounds: dict[str, list[tuple[int, int]]] = {}
         """Of each loop the rounds that were visited, and how many rows moved at each."""
         self.withheld: dict[str, int] = {}
@@ -149,49 +146,30 @@ class Increment:
     def run(self, changes: Mapping[str, Change], in_sequence: bool) -> None:
         """Carries the changes of sources through; what is new is then in `working`."""
         self.changes = {n: c for n, c in changes.items() if c.rows}
-<<<<<<< HEAD
-        refilled = refill.chosen(self)
-        maps = [m for m in self.program.maps.values() if m.name not in refilled]
-        for level in sorted({m.level for m in self.program.maps.values()}):
-            changed = [n for n in self.changes if self.program.relations.levels.get(n, 0) == level]
-=======
+        self.refilled = refill.chosen(self)
         levels = self.program.relations.levels
         for level in self.routes.levels:
             changed = [n for n in self.changes if levels.get(n, 0) == level]
->>>>>>> main
             if in_sequence:
                 self.working.reads_new = True
                 single = self._single(changed) if len(changed) > 1 else set[str]()
                 for name in changed:
                     if name not in single:
-<<<<<<< HEAD
-                        self.round([m for m in self._above(name) if m.name not in refilled], {name})
-                self.round_together(maps, single)
-=======
                         self.round(self._above(name), {name})
                 if single:
                     self.round_together(self.routes.changed_by(single), single)
->>>>>>> main
             else:
                 reached = self.routes.changed_by(self.changes)
                 self.round([m for m in reached if m.level == level], self.changes)
             self.settle(level)
-<<<<<<< HEAD
-            for m in self.program.maps.values():
-                if m.name in refilled and m.level == level:
+            for m in self.program.maps.values() if self.refilled else ():
+                if m.name in self.refilled and m.level == level:
                     self.later[m.name] = [refill.difference(self, m)]
             self.settle(level)
-            strata = self.program.strata.values()
-            self.answer([s for s in strata if s.level == level and s.name not in self.inside])
-            for loop in self.program.loops.values():
-                if loop.level == level:
-                    self.loop(loop)
-=======
             touched = [self.program.strata[n] for n in self.touched if n in self.program.strata]
             self.answer([s for s in touched if s.level == level and s.name not in self.inside])
             for loop in self.routes.loops.get(level, ()):
                 self.loop(loop)
->>>>>>> main
         self.check()
 
     def loop(self, loop: Loop, new: bool = False) -> None:
@@ -243,6 +221,7 @@ class Increment:
     def round(self, maps: Iterable[Map], changed: Iterable[str]) -> None:
         """The statements of some changes, all reading the same maps, and then the merges."""
         names = set(changed).intersection(self.changes)
+        maps = [m for m in maps if m.name not in self.refilled]
         self.execute([s for m in maps for s in self.program.statements(m, names)])
 
     def _single(self, changed: Iterable[str]) -> set[str]:
@@ -306,35 +285,22 @@ class Increment:
         strata = [*self.program.strata.values(), *self.touching]
         self._touch(self.cluster.round(statements, self.changes, strata, self.answered))
 
-<<<<<<< HEAD
     def _emitted(self, statements: Sequence[Statement]) -> dict[str, list[pa.Table]]:
-        """What statements give here, by map."""
-        tables = {n: whole(c, self.root, self.working) for n, c in self.changes.items()}
-        tables = {
-            n: threads.in_order(t, [s for s in statements if s.drives == n])
-            for n, t in tables.items()
-        }
-        out: dict[str, list[pa.Table]] = {}
-        for s in statements:
-            change, scalars = tables[s.drives], self.session.evaluate
-            made = threads.emitted(s, change, self.working, scalars, self.small, threads.cores())
-            out.setdefault(s.target.name, []).append(made)
-=======
-    def _emitted(self, statements: Iterable[Statement]) -> dict[str, list[pa.Table]]:
         """What statements give here, by map; of one whose filters no row passes nothing."""
         tables: dict[str, pa.Table] = {}
         passing: dict[str, Passing] = {}
         out: dict[str, list[pa.Table]] = {}
+        scalars, cores = self.session.evaluate, threads.cores()
         for s in statements:
             if s.drives not in tables:
-                tables[s.drives] = table = self.table(s.drives)
+                mine = [x for x in statements if x.drives == s.drives]
+                tables[s.drives] = table = threads.in_order(self.table(s.drives), mine)
                 passing[s.drives] = Passing(table)
             if not passing[s.drives].some(s):
                 continue
-            made = run(s, tables[s.drives], self.working, self.session.evaluate, most=self.small)
+            made = threads.emitted(s, tables[s.drives], self.working, scalars, self.small, cores)
             if made.num_rows:
                 out.setdefault(s.target.name, []).append(made)
->>>>>>> main
         return out
 
     def _merge(self, emitted: Mapping[str, list[pa.Table]]) -> None:

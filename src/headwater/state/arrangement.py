@@ -145,14 +145,9 @@ class Arrangement:
         spec = self.spec
         summed = linear and spec.kind == "change"
         assert summed or share == WHOLE, "only what is added up can be found in shares"
-<<<<<<< HEAD
-        single = spec.unique or set(names) == set(spec.keys)
-        order = order_of(h)
-=======
         single = spec.unique or len(names) == len(spec.keys)
-        order = np.argsort(h)
+        order = order_of(h)
         sorted_h = h[order]
->>>>>>> main
         found: list[tuple[Ints, pa.Table]] = []
         for ref in self.refs:
             some = _within(sorted_h, ref)
@@ -246,17 +241,10 @@ class Arrangement:
             table = table.take(pa.array(order))
             return self._indexed(at[order], table, there(self.spec, table))
         columns = [] if single else key_parts(self.spec, table)
-<<<<<<< HEAD
         order = sort_order(at, columns)
-        at, rows = at[order], pa.array(order)
-        starts = boundaries(at, [c.take(rows) for c in columns])
-        merged = combine(self.spec, table.take(rows), starts)
-=======
-        order = sort_order(at, columns, stable=self.spec.newest)
         at = at[order]
         starts = boundaries(at, columns, order)
         merged = combine(self.spec, table.take(pa.array(order)), starts)
->>>>>>> main
         kept = there(self.spec, merged)
         return self._indexed(at[starts], merged, kept)
 
@@ -268,12 +256,8 @@ class Arrangement:
     def count(self, h: Ints) -> Ints:
         """How many entries the runs have for each hash, those that cancel each other included."""
         out = np.zeros(len(h), np.int64)
-<<<<<<< HEAD
         order = order_of(h)
-=======
-        order = np.argsort(h)
         sorted_h = h[order]
->>>>>>> main
         for ref in self.refs:
             some = _within(sorted_h, ref)
             if some.stop > some.start:
@@ -488,16 +472,9 @@ def total(spec: MapSpec, table: pa.Table) -> pa.Table:
         return table
     h = hashes(table)
     columns, down = sort_columns(spec, table)
-<<<<<<< HEAD
-    if not in_order(order := sort_order(hashes(table), columns, down)):
-        table = table.take(pa.array(order))
-    starts = boundaries(hashes(table), key_parts(spec, table))
-    return added(spec, table, starts)
-=======
     order = sort_order(h, columns, down)
     starts = boundaries(h[order], columns, order)
-    return added(spec, table.take(pa.array(order)), starts)
->>>>>>> main
+    return added(spec, table if in_order(order) else table.take(pa.array(order)), starts)
 
 
 def combine(spec: MapSpec, table: pa.Table, starts: Ints) -> pa.Table:

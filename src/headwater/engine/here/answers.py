@@ -38,13 +38,8 @@ from headwater.plan.program import (
     Stratum,
 )
 from headwater.state.arrangement import INDEX, Arrangement, Touched, total
-<<<<<<< HEAD
 from headwater.state.keys import Ints, all_parts, boundaries
-from headwater.state.run import MapSpec, column, hashes, prepared
-=======
-from headwater.state.keys import Ints
 from headwater.state.run import MapSpec, cast, column, hashes, prepared
->>>>>>> main
 
 CELL, TIMES = "row.", "row"
 """How the cells of an answer and its multiplicity are called among the components."""
