@@ -342,8 +342,8 @@ def test_a_directory_that_only_the_log_names_is_not_opened(
         made.source("other", "id BIGINT")
     put(inbox, "a.csv", "id,name\n1,x\n")
     with hw.open(tmp_path / "db") as db, monkeypatch.context() as watched:
-        opened = lambda _, path: pytest.fail(f"{path} was opened")  # noqa: E731
-        watched.setattr("headwater.feeds.directory.listed", opened)
+        opened = lambda path, *_: pytest.fail(f"{path} was opened")  # noqa: E731
+        watched.setattr("headwater.feeds.directory.looked", opened)
 
         @db.stage("other", out="id BIGINT")
         def passed(row: Any) -> Any:

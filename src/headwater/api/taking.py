@@ -30,7 +30,7 @@ from headwater.engine.change import Change, schema_of
 from headwater.errors import BadChange, FeedAway, QueryError, StageMissing
 from headwater.feeds.feed import FILES, FROM, REJECTED, Batch, Cursor
 from headwater.feeds.kinds import KINDS, checked_options
-from headwater.feeds.listing import taken_of
+from headwater.feeds.listing import Mark, taken_of
 from headwater.io.events import Delta
 from headwater.plan.program import WEIGHT
 
@@ -68,7 +68,10 @@ class Taking(Batches):
         """The cursor that the version has for a source; None where it was of another kind of feed."""
         facts, opened = self.store.at(self.version).facts, self._opened[source]
         if getattr(opened.opened(), "by_name", False):
-            return well_defined(self.version, lambda: taken_of(source, facts))
+            if opened.taken is None or opened.taken[0] != self.version:
+                found = well_defined(self.version, lambda: taken_of(source, facts))
+                opened.taken = self.version, found
+            return opened.taken[1]
         fact = facts.get(f"{FROM}{source}")
         return fact["cursor"] if fact and fact["of"] == opened.kind else None
 
@@ -150,11 +153,22 @@ class Taking(Batches):
                 done = self._taken(p, pieces, p.seconds * len(pieces) / all_pieces, ready)
                 break
             except BadChange as e:
+                if pieces[0].read == "spark" and pieces[0].name:
+                    feed: Any = opened.opened()  # it is read again here, file by file
+                    feed.read_here(pieces[0].cursor)
+                    return None
                 if len(pieces) == 1:
                     told = f"`{pieces[0].name}` does not fit: {e.what}"
                     raise Failed(BadChange(told, hint=e.hint) if pieces[0].name else e) from e
                 del pieces[len(pieces) // 2 :]
         opened.pauses = 0
+        if opened.taken is not None:
+            # There may be many thousands of names: they are not gathered anew for those that came.
+            facts = self.store.at(self.version).facts
+            names = [n for x in pieces for n in x.cursor]
+            new = {n: Mark(*facts[f"{FROM}{p.source}/{n}"]) for n in names}
+            kept = {n: m for n, m in p.after.items() if f"{FROM}{p.source}/{n}" in facts}
+            opened.taken = self.version, {**kept, **new}
         if self._batches.once or getattr(opened.opened(), "endless", False):
             self._batches.empty.add(p.source)
         with contextlib.suppress(FeedAway):  # it is told with the next batch
