@@ -188,7 +188,7 @@ class Taking(Batches):
         places = {x.read for x in pieces}
         beside = Beside(
             partial(self._cursor_facts, p, pieces),
-            partial(_ran, p.source, seconds, count, ready),
+            partial(_ran, p.source, seconds, count, "spark" in places, ready),
             {"source": p.source, "feed": opened.kind, **_told_of(pieces)},
             aside=lambda version: {**kept, **self._set_aside(made, rejected, version)},
             rejected={p.source: count} if count else {},
@@ -265,7 +265,13 @@ def _told_of(pieces: list[Batch]) -> dict[str, Any]:
 
 
 def _ran(
-    name: str, seconds: float, rejected: int, ready: Collection[str], rows: int, graph: Graph
+    name: str,
+    seconds: float,
+    rejected: int,
+    on_spark: bool,
+    ready: Collection[str],
+    rows: int,
+    graph: Graph,
 ) -> Graph:
     """The graph after a batch of a feed."""
     node = graph.nodes.get(name, NodeFact())
@@ -274,6 +280,7 @@ def _ran(
         epochs=node.epochs + 1,
         rows=node.rows + rows,
         rejected=node.rejected + rejected,
+        on_spark=node.on_spark + on_spark,
         seconds=round(node.seconds + seconds, 6),
     )
     return replace(graph, schedule=graph.schedule.seen({*ready, name}).ran(name))
