@@ -34,6 +34,9 @@ from headwater.feeds.listing import Mark, taken_of
 from headwater.io.events import Delta
 from headwater.plan.program import WEIGHT
 
+QUICK = 0.1
+"""Seconds that a feed may take where something else can run meanwhile."""
+
 
 @dataclass(frozen=True)
 class BatchRead:
@@ -90,9 +93,17 @@ class Taking(Batches):
         opened = self._opened.get(name)
         return opened is not None and opened.until > time.monotonic()
 
-    def _feeds_ready(self, graph: Graph, failures: dict[str, Failed]) -> list[str]:
-        """The sources whose feeds have a batch; one that cannot be read is put among the failures."""
-        out = []
+    def _rests(self, name: str) -> None:
+        """A feed whose batch could not be applied is left alone for a while."""
+        if name in self._opened:
+            self._opened[name].failed()
+
+    def _feeds_ready(self, graph: Graph, failures: dict[str, Failed], busy: bool) -> list[str]:
+        """The sources whose feeds have a batch; one that cannot be read is put among the failures.
+
+        Where something else can run, nobody is waited for.
+        """
+        out = list[str]()
         for name, made in self.fed().items():
             if name in failures or graph.nodes.get(name, NodeFact()).paused:
                 continue
@@ -100,7 +111,7 @@ class Taking(Batches):
                 continue
             if name not in self._batches.batches and name not in self._batches.empty:
                 try:
-                    self._read_batch(name)
+                    self._read_batch(name, busy or bool(out))
                 except Exception as e:  # what a user wrote may raise anything
                     self._feed_failed(name, e, failures)
                     continue
@@ -117,7 +128,7 @@ class Taking(Batches):
             with contextlib.suppress(Exception):
                 opened.close()
 
-    def _read_batch(self, name: str) -> None:
+    def _read_batch(self, name: str, busy: bool) -> None:
         started = time.perf_counter()
         made = self.catalog.sources[name]
         if made.is_directory and self._opened[name].declared.options != made.options:
@@ -125,7 +136,10 @@ class Taking(Batches):
             checked_options(name, KINDS[made.format or ""], made.format or "", made.options)
             self._open_feed(made, made.options, None)
         opened, after = self._opened[name], self._cursor(name)
-        batch = opened.opened().read(after, opened.declared.limit)
+        limit = opened.declared.limit
+        if busy:
+            limit = replace(limit, seconds=min(limit.seconds, QUICK))
+        batch = opened.opened().read(after, limit)
         if batch is None:
             self._batches.empty.add(name)
             opened.pauses = 0
