@@ -24,12 +24,14 @@ from headwater.api.catalog import (
     facts_of,
     functions_of,
 )
+from headwater.api.columns import Columns, has_wider
 from headwater.api.dropping import without, without_maps, without_source
 from headwater.api.feeds import REBUILD
 from headwater.api.handles import Source, ViewHandle
 from headwater.api.nearness import ROUNDS, Mode, check_loops, mode_of
-from headwater.api.opening import Opening, declared_feed
+from headwater.api.opening import declared_feed
 from headwater.api.over import forget_found
+from headwater.api.sequences import check_by_key
 from headwater.calculus.check import type_of
 from headwater.calculus.terms import Term, relations
 from headwater.calculus.types import RecordType, field_names
@@ -44,6 +46,7 @@ from headwater.feeds.feed import FILES, FROM, NAME, REJECTED, REJECTED_DDL
 from headwater.feeds.kinds import KINDS, check_policy
 from headwater.interop.spark_text import column_name, spark_type
 from headwater.io.limits import check_limits
+from headwater.io.sequences import SEQUENCES
 from headwater.language.closes import LATE, more_members, schemes_of
 from headwater.language.comprehension import Query
 from headwater.language.declared import ddl_of, ddl_of_struct, declared
@@ -62,7 +65,7 @@ from headwater.state.store import Commit as StoreCommit
 RESERVED = (WEIGHT, "_version", "_h", "_i", "_change_type", "_commit_version", "_commit_timestamp")
 
 
-class Declaring(Opening):
+class Declaring(Columns):
     """The part of a database that declares: sources and views are added, dropped, and computed anew."""
 
     def source(
@@ -82,11 +85,15 @@ class Declaring(Opening):
         append_only: bool = False,
         closes: Any = (),
         late: Literal["refuse", "aside", "drop"] | None = None,
+        sequence_by: str | None = None,
+        on_conflict: Literal["error", "replace", "ignore"] | None = None,
     ) -> Source:
         """Declares an input with its columns, as DDL or as a StructType; again with the same ones it is no change.
 
         NOT NULL, VARCHAR(n) and a key, which may be said as PRIMARY KEY, are enforced. Declared again with other ones
-        of the first two, what is there is checked, and they hold from then on.
+        of the first two, what is there is checked, and they hold from then on. Declared again with more columns, these are
+        NULL in the rows that are there, and views go on with the columns that there were; numbers may become wider ones of
+        their kind where no view reads the source.
 
         With a `path` the files of that directory are its rows: `run` takes new ones, each once. `format` is parquet, csv
         or json; `options` are `max_files` and `max_bytes` for what is taken at a time, and of csv `header`, `delimiter`
@@ -103,6 +110,12 @@ class Declaring(Opening):
         row that comes after all is refused with its change, set aside (`late="aside"`, as with a watermark unless it is
         said) or dropped. `append_only` promises that nothing is deleted. `retain="open"` keeps the rows that are not
         over, among which a key is enforced then; `False` keeps none.
+
+        With a `key` rows may be upserted (`hw.Delta`), and `on_conflict` says what becomes of an insert whose key is there: it is
+        an error, it replaces the row, or it is ignored and counted. `sequence_by` names a column that orders the events of a
+        key, or says one with its type that comes with changes alone (`"lsn BIGINT"`): what is older than what is there, or than
+        the deletion of what was, is dropped and counted in `Commit.stale`. An insert then replaces unless it is said, and
+        deletions give their sequence with their key; it is remembered until `forget`.
         """
         _check_text(name, "name of a source")
         name = self.catalog.named(name)
@@ -128,11 +141,15 @@ class Declaring(Opening):
         made = replace(
             made, append_only=append_only, closes=described, late="" if late is None else late
         )
+        made = replace(made, sequence_by=sequence_by or "", on_conflict=on_conflict or "")
         _check_closes(made)
+        check_by_key(made)
         if before is not None and before.path is not None and path is not None:
             before = replace(before, path=str(local_path(before.path)))
-        named = before.held_in if before is not None else tuple(m.name for m in made.all_maps)
-        made = replace(made, held_in=named)
+        same = before is not None and before.row == made.row
+        named = before.held_in if same and before else tuple(m.name for m in made.all_maps)
+        added = before.added if before is not None else 0
+        made = replace(made, held_in=named, added=added)
         source = self._declared(made, before)
         if bad == "aside":
             self._declare_beside(made, REJECTED, declared(REJECTED_DDL).ddl)
@@ -164,6 +181,13 @@ class Declaring(Opening):
             if known is not None and _only_limits(known, made):
                 self._limit(made, known)
                 return Source(self, name)
+            if (
+                known is not None
+                and has_wider(known, made)
+                and _only_limits(replace(known, ddl=made.ddl, held_in=made.held_in), made)
+            ):
+                self._widen(made, known)
+                return Source(self, name)
             self._check_name(name)
             catalog = Catalog({**self.catalog.sources, name: made}, self.catalog.views)
             program = catalog.with_source(self.program, made)
@@ -172,6 +196,8 @@ class Declaring(Opening):
                 if made.retain:
                     for m in made.all_maps:
                         commit.create(spec_of(m))
+                if made.sequences is not None:
+                    commit.create(spec_of(made.sequences))
         return Source(self, name)
 
     def _limit(self, made: SourceDef, known: SourceDef) -> None:
@@ -409,7 +435,7 @@ class Declaring(Opening):
                     if fact in mine or fact.startswith((f"{FROM}{name}/", f"{FROM}{name}:")):
                         commit.set(fact, None)
                 forget_found(commit, program)
-                own = f"{LEDGER}{name}", f"{ASIDE}{name}"
+                own = f"{LEDGER}{name}", f"{ASIDE}{name}", f"{SEQUENCES}{name}"
                 for m in commit.base.maps:
                     if m in own or (m not in kept and not is_of_graph(m)):
                         commit.drop(m)
@@ -513,7 +539,7 @@ def _same_names(a: Sequence[str], b: Sequence[str]) -> bool:
 def _only_limits(known: SourceDef, made: SourceDef) -> bool:
     """Whether a source is declared again with the same rows: other limits, or another directory to take them from."""
     same = replace(known, ddl=made.ddl, path=made.path, format=made.format, options=made.options)
-    same = replace(same, bad=made.bad)
+    same = replace(same, bad=made.bad, on_conflict=made.on_conflict)
     pairs = list(zip(known.schemes, made.schemes, strict=False))
     if len(pairs) == len(known.schemes) and all(a == b or more_members(a, b) for a, b in pairs):
         same = replace(same, closes=made.closes, late=made.late)  # no promise is taken back

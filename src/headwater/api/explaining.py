@@ -22,6 +22,7 @@ from headwater.errors import BadChange, FeedAway, StageMissing
 from headwater.feeds.listing import taken_of
 from headwater.folds.keeping import is_of_stream
 from headwater.folds.looking import bounds, what_runs
+from headwater.io.sequences import SEQUENCES
 from headwater.show.drawing import Explanation
 from headwater.show.graph import Shown, StageShown, explain_graph, explain_stage
 from headwater.show.streams import StreamShown, explain_stream
@@ -205,6 +206,8 @@ class Explaining(Running):
                 kind = "ledgers"
             elif name.startswith(ASIDE):
                 kind = "late rows"
+            elif name.startswith(SEQUENCES):
+                kind = "sources"
             elif is_of_stream(name, self.stream_defs):
                 kind = "streams"
             elif is_of_graph(name):
@@ -223,7 +226,7 @@ class Explaining(Running):
         for name, (_, refs) in self.store.at(self.version).version.maps.items():
             if is_of_stream(name, self.stream_defs):
                 continue
-            if is_of_graph(name) and not name.startswith(("q:", "l:", LEDGER, ASIDE)):
+            if is_of_graph(name) and not name.startswith(("q:", "l:", LEDGER, ASIDE, SEQUENCES)):
                 stage = name[2:].partition(".")[0]
                 rows, total = sizes.get(stage, (0, 0))
                 rows += sum(r.rows for r in refs)
