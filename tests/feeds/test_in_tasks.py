@@ -74,7 +74,7 @@ def test_a_file_that_is_wrong_is_found_and_those_before_it_are_taken(tmp_path: P
             db.run()
         assert sorted(r["id"] for r in db.table("t").to_pylist()) == [0, 1]
         (inbox / "2.csv").write_text("id,name\n2,c\n")
-        assert db.run().on_spark == {"t": 1}
+        assert db.run().rows == {"t": 1}
         (inbox / "3.csv").write_text("id,name\nx,c\n")
         with pytest.raises(StageFailed, match=r"`3.csv`, line 2 does not fit"):
             db.run()

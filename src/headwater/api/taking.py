@@ -86,6 +86,11 @@ class Taking(Batches):
         self._batches.empty.clear()
         if rested:
             self._batches.once = once
+            self._batches.batches.clear()  # what was read and not taken may be another by now
+        for opened in self._opened.values():
+            look_again = getattr(opened.feed, "look_again", None)
+            if look_again is not None:
+                look_again()
         for opened in self._opened.values() if rested else ():
             opened.pauses, opened.until = 0, 0.0
 

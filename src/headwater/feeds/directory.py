@@ -123,6 +123,10 @@ class DirectoryFeed:
         """Nothing outside is to be told."""
         self.here -= {*cursor}
 
+    def look_again(self) -> None:
+        """What an earlier look showed is forgotten."""
+        self.seen = None
+
     def close(self) -> None:
         """Nothing is held open; the next look is a new one."""
         self.seen = None
