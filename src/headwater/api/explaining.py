@@ -220,7 +220,7 @@ class Explaining(Running):
         return out
 
     def nodes(self) -> list[NodeStatus]:
-        """Stages and directories, with what they did and what they keep."""
+        """Stages, directories and sinks, with what they did and what they keep; a sink waits with the versions that it has not."""
         graph = self.graph
         sizes: dict[str, tuple[int, int]] = {}
         for name, (_, refs) in self.store.at(self.version).version.maps.items():
@@ -271,4 +271,8 @@ class Explaining(Running):
                     paused=node.paused,
                 )
             )
+        for name in self.sinks:
+            s = self.sink_status(name)
+            did = s.syncs, s.rows, s.seconds, s.behind
+            out.append(NodeStatus(name, f"{s.format} sink of {s.of}", *did))
         return out

@@ -19,9 +19,10 @@ from headwater.calculus.dyadic import POWERS, Dyadic
 from headwater.calculus.dyadic import shown as shown_of
 from headwater.calculus.types import DYADIC, DyadicType, RealType
 from headwater.calculus.windows import Total
-from headwater.engine.here import by_end, by_round
+from headwater.engine.here import by_end, by_round, threads
 from headwater.engine.here.different_values import passed_on
 from headwater.engine.here.equal_rows import consolidated
+from headwater.engine.here.extremes import Before, by_change
 from headwater.engine.here.from_bags import Span, around, changed_part, from_bag, ranked
 from headwater.engine.here.statements import Scalars, changes_of, hashed
 from headwater.engine.rings import ring_columns, shown, spec_of
@@ -37,11 +38,13 @@ from headwater.plan.program import (
     Stratum,
 )
 from headwater.state.arrangement import INDEX, Arrangement, Touched, total
-from headwater.state.keys import Ints
-from headwater.state.run import MapSpec, column, hashes, prepared
+from headwater.state.keys import Ints, all_parts, boundaries
+from headwater.state.run import MapSpec, cast, column, hashes, prepared
 
 CELL, TIMES = "row.", "row"
 """How the cells of an answer and its multiplicity are called among the components."""
+GONE = 4
+"""Entries of a run that are read at once where the nearest element is gone: it is there still, and what takes it away too."""
 Changes = Mapping[str, list[pa.Table]]
 """Emitted rows by map."""
 
@@ -53,40 +56,58 @@ def merge(
     strata = list(strata)
     working.next_round()
     pending = {n: list(tables) for n, tables in changes.items() if any(t.num_rows for t in tables)}
-    touched: dict[str, list[pa.Table]] = {}
-    for stratum in strata:
-        for m in (stratum.group, *stratum.bags):
-            tables = [t for t in pending.get(m.name, ()) if t.num_rows]
-            touched.setdefault(stratum.name, []).extend(tables)
+    asked = {m.name for s in strata if s.name in answered for m in (s.group, *s.bags)}
+    touched: dict[str, pa.Table] = {}
     # Strata may share a bag and even a group: each is merged once, and passes on once.
     passes = {
         (d.map.name, s.group.name, d.column): (d, s.group) for s in strata for d in s.passed_on
     }
     for name in {bag for bag, _, _ in passes}:
-        tables = pending.pop(name, [])
-        moved = _merge_map(working, working.maps[name], tables, blind=False)
-        if moved is not None:
+        found = _merge_map(working, name, pending.pop(name, []), False, asked, touched)
+        if found is not None:
             for (bag, group, _), (d, g) in passes.items():
                 if bag == name:
-                    pending.setdefault(group, []).append(passed_on(d, g, moved))
+                    pending.setdefault(group, []).append(passed_on(d, g, found))
     for name, tables in pending.items():
-        m = working.maps[name]
-        _merge_map(working, m, tables, blind=m.kind == "change")
-    return {
-        s.name: different(s.group, touched[s.name])
-        for s in strata
-        if s.name in answered and touched.get(s.name)
-    }
+        blind = working.maps[name].kind == "change"
+        _merge_map(working, name, tables, blind, asked, touched)
+    out: dict[str, pa.Table] = {}
+    for s in strata:
+        maps = [m for m in (s.group, *s.bags) if m.name in touched]
+        if s.name in answered and maps:
+            keys = [_once(working.spec(m.name), touched[m.name], s.group) for m in maps]
+            out[s.name] = different(s.group, keys)
+    return out
 
 
-def _merge_map(working: Working, m: Map, tables: list[pa.Table], blind: bool) -> Touched | None:
+def _once(spec: MapSpec, keys: pa.Table, group: Map) -> pa.Table:
+    """The keys of a map's entries, in their order; of each group one where the entries of a group lie together."""
+    if spec.unique or {*spec.lookup} != {*group.columns}:
+        return keys
+    starts = boundaries(hashes(keys), all_parts([column(keys, n) for n in spec.lookup]))
+    return keys.take(pa.array(starts))
+
+
+def _merge_map(
+    working: Working,
+    name: str,
+    tables: list[pa.Table],
+    blind: bool,
+    asked: Collection[str],
+    touched: dict[str, pa.Table],
+) -> Touched | None:
+    """Adds changes to a map; gives its old and new values unless it is `blind`, and notes in `touched` its keys if they are asked for."""
     tables = [t for t in tables if t.num_rows]
     if not tables:
         return None
-    changes = changes_of(m, tables[0] if len(tables) == 1 else pa.concat_tables(tables))
-    entries, touched = working.now(m.name).merge(changes, blind=blind)
-    working.add(m.name, entries)
-    return touched
+    changes = changes_of(
+        working.maps[name], tables[0] if len(tables) == 1 else pa.concat_tables(tables)
+    )
+    made = threads.merged(working.now(name), changes, blind, working.threads)
+    working.add(name, made.entries)
+    if name in asked:
+        touched[name] = made.keys
+    return made.touched
 
 
 @lru_cache(maxsize=1024)
@@ -120,8 +141,8 @@ def components(working: Working, stratum: Stratum, keys: pa.Table) -> pa.Table:
             for m, w in ((working.before, -1), (working.now, 1))
         ]
         return signed(stratum, sides)
-    after = current(working.now, stratum, keys)
     if stratum.answers is None:
+        after = current(working.now, stratum, keys)
         before = current(working.before, stratum, keys)
     else:
         found = working.before(stratum.answers.name).lookup(keys)
@@ -129,6 +150,11 @@ def components(working: Working, stratum: Stratum, keys: pa.Table) -> pa.Table:
         before = before.rename_columns([n for n, _ in stratum.components])
         if stratum.always and before.num_rows == 0 and keys.num_rows:
             before = nothing(stratum)
+            after = current(working.now, stratum, keys)
+        else:
+            places = np.full(keys.num_rows, -1, np.int64)
+            places[np.asarray(column(found, INDEX))] = np.arange(found.num_rows)
+            after = current(working.now, stratum, keys, last=(working, Before(before, places)))
     return signed(stratum, [(before, -1), (after, 1)])
 
 
@@ -165,6 +191,8 @@ def read_for(working: Working, stratum: Stratum, keys: pa.Table) -> Ints:
     r = stratum.ranked
     if r is not None and r.limit is None and not r.reads_part:
         bags.add(r.map.name)
+    if not bags:
+        return np.ones(keys.num_rows, np.int64)
     h = hashes(keys)
     return sum((working.now(n).count(h) for n in bags), np.ones(len(h), np.int64))
 
@@ -176,18 +204,23 @@ def keep_answers(working: Working, stratum: Stratum, change: pa.Table) -> None:
     names = by_end.answered(stratum) if stratum.rounds else [n for n, _ in stratum.components]
     columns = [column(change, n) for n in names]
     types = [spec_of(m).types[n] for n in m.columns]
-    arrays = {n: c.cast(t) for n, c, t in zip(m.columns, columns, types, strict=True)}
+    arrays = {n: cast(c, t) for n, c, t in zip(m.columns, columns, types, strict=True)}
     table = pa.table({**arrays, "r0": column(change, WEIGHT)})
     entries, _ = working.now(m.name).merge(changes_of(m, table), blind=True)
     working.add(m.name, entries)
 
 
 def current(
-    maps: Callable[[str], Arrangement], stratum: Stratum, keys: pa.Table, span: Span | None = None
+    maps: Callable[[str], Arrangement],
+    stratum: Stratum,
+    keys: pa.Table,
+    span: Span | None = None,
+    last: tuple[Working, Before] | None = None,
 ) -> pa.Table:
     """The components of groups, as some maps have them; groups that are gone have none.
 
-    With a span those of the rows that a change between its positions can matter for.
+    With a span those of the rows that a change between its positions can matter for. `last` is what they were answered
+    from before an increment, and its maps.
     """
     group = stratum.group
     found = maps(group.name).lookup(keys)
@@ -195,7 +228,19 @@ def current(
     live = keys.take(there)
     arrays = {n: column(found, n) for n in group.columns} | shown(stratum, found)
     for b in stratum.from_bags:
-        arrays[b.column] = from_bag(maps(b.map.name), b, live)
+        known = None
+        if last is not None and b.function in ENDS:
+            working, before = last
+            mine, empty = before.take(np.asarray(there)), not working.refs.get(b.map.name)
+            known = by_change(working.new(b.map.name), b, live, mine, empty)
+        if known is None:
+            arrays[b.column] = from_bag(maps(b.map.name), b, live)
+        elif len(known.unknown):
+            some = live.take(pa.array(known.unknown))
+            searched = from_bag(maps(b.map.name), b, some, GONE)
+            arrays[b.column] = known.with_searched(searched)
+        else:
+            arrays[b.column] = known.values
     table = pa.table(arrays)
     if stratum.always and table.num_rows == 0 and keys.num_rows:
         return nothing(stratum)
@@ -238,24 +283,29 @@ def nothing(stratum: Stratum) -> pa.Table:
 
 
 def _boxed(t: object) -> pa.DataType:
-    ((_, arrow), *_) = ring_columns("x", t)  # type: ignore[arg-type]
+    ((_, arrow), *_) = ring_columns("x", t)
     return arrow
 
 
 def signed(stratum: Stratum, sides: Sequence[tuple[pa.Table, int | pa.Array]]) -> pa.Table:
     """Components with their weights, one weight for all of a table, or one for each row."""
-    types = stratum.components
-    schema = pa.schema([*((n, arrow_type(t)) for n, t in types), (WEIGHT, pa.int64())])
+    schema = _signed_schema(stratum)
+    wanted = [(f.name, f.type) for f in schema][:-1]
     tables = [schema.empty_table()]
     for table, w in sides:
         if table.num_rows == 0:
             continue
-        arrays = [column(table, n).cast(schema.field(n).type) for n, _ in types]
+        arrays = [cast(column(table, n), t) for n, t in wanted]
         weights = pa.repeat(pa.scalar(w, pa.int64()), table.num_rows) if isinstance(w, int) else w
         if WEIGHT in table.column_names:  # of rows that are there several times
             weights = pc.multiply(weights, column(table, WEIGHT))
         tables.append(pa.table([*arrays, weights], schema=schema))
     return pa.concat_tables(tables)
+
+
+@lru_cache(maxsize=1 << 12)
+def _signed_schema(stratum: Stratum) -> pa.Schema:
+    return pa.schema([*((n, arrow_type(t)) for n, t in stratum.components), (WEIGHT, pa.int64())])
 
 
 def answer_steps(stratum: Stratum) -> list[Bind | Filter]:
