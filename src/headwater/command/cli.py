@@ -98,6 +98,7 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--orders", type=_count, default=demo.ORDERS, help="orders loaded first")
     one.add_argument("--daily", type=_count, default=demo.DAILY, help="orders of a day")
     one.add_argument("--days", type=_count, default=demo.DAYS, help="days that follow")
+    one.add_argument("--sale", type=_count, default=demo.SALE, help="orders of the third day")
 
     one = command("init", _init, "make a folder with a script and a first file")
     one.add_argument("folder", type=Path, nargs="?", default=Path(), metavar="FOLDER")
@@ -222,7 +223,7 @@ def _there(path: Path) -> None:
 def _demo(options: argparse.Namespace, paint: Paint) -> None:
     called = Path(sys.argv[0])
     command = str(called) if called.name == "headwater" else "python -m headwater"
-    demo.run(options.dir, options.orders, options.daily, options.days, paint, command)
+    demo.run(options.dir, options.orders, options.daily, options.days, options.sale, paint, command)
 
 
 def _init(options: argparse.Namespace, _: Paint) -> None:
