@@ -1,8 +1,8 @@
 """Copies of a view outside of the database, brought up to date by what changed.
 
 `ParquetCopy` keeps the changes themselves as files, which add up to the view. `DocumentCopy` makes them in a document
-store, through an object of the user's that writes there. Both know the version that they have, and go on from it; where
-the database does not keep that version any more they take the whole view again.
+store, through an object of the user's that writes there. Both know the version that they have, and go on from it as sinks
+do (`sinks/sync`); where the database does not keep that version any more they take the whole view again.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import json
-import logging
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -20,7 +19,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyspark.sql import DataFrame
 
+from headwater.api.following import Follows
 from headwater.api.handles import Source, ViewHandle
 from headwater.api.versions import Readable
 from headwater.calculus.types import field_names
@@ -29,12 +30,13 @@ from headwater.engine.nested.documents import LABELS, DeepChange, Key
 from headwater.engine.nested.rows import LABEL, PATH, TOP, VALUE, VERSION
 from headwater.errors import DamagedState, DefinedAnew, QueryError, StateError
 from headwater.plan.program import WEIGHT
+from headwater.sinks.sink import Place, Rows
+from headwater.sinks.sync import decided, sync
 from headwater.state.directory import local_path
 from headwater.state.files import FileSystem, LocalFiles, is_temporary
 from headwater.state.keys import expand
 from headwater.state.run import column
 
-LOG = logging.getLogger("headwater")
 BASE = "_base"
 """The column of a copy's files that says what they add to."""
 OWN = (BASE, PATH, LABEL, LABELS)
@@ -45,8 +47,24 @@ _FILE = re.compile(r"(\d{12})-(\d{12})\.parquet", re.ASCII)
 """The names of a copy's files: base and version. Others are somebody else's."""
 
 
-def _followed(view: ViewHandle | Source) -> tuple[Readable, str, int]:
-    """A view to be copied: its database, its name, and the version that made it."""
+class _Copied(Follows):
+    """A view as copies follow it: what changed of nested rows is told part by part."""
+
+    def newest(self) -> int:
+        return self.db.version
+
+    def changes(self, since: int, until: int) -> pa.Table:
+        return self.db.changes_table(self.name, since, until)
+
+    def rows(self, version: int) -> Rows:
+        def frame() -> DataFrame:
+            return self.db.frame(self.name, version)
+
+        return Rows(lambda: iter([self.db.whole_table(self.name, version)]), frame)
+
+
+def _followed(view: ViewHandle | Source) -> _Copied:
+    """A view to be copied."""
     if not isinstance(view, ViewHandle):
         raise QueryError(
             f"`{view.name}` is a source, and copies are of views",
@@ -59,14 +77,7 @@ def _followed(view: ViewHandle | Source) -> tuple[Readable, str, int]:
             f"the column `{odd[0]}` of `{view.name}` has a name that copies read otherwise",
             hint="give it another one",
         )
-    return view.database, view.name, view.database.catalog.views[view.name].created
-
-
-def _ahead(name: str, version: int, newest: int) -> StateError:
-    return StateError(
-        f"the copy has version {version}, and the newest of `{name}` is {newest}",
-        hint="it is a copy of another database: make a new one",
-    )
+    return _Copied(view.database, view.name)
 
 
 # --- parquet --------------------------------------------------------------------------------------------------------
@@ -87,6 +98,8 @@ class ParquetCopy:
     files of the base before stay until the next sync, for those who are reading them. One process may sync at a time.
     """
 
+    by_version = True
+
     def __init__(self, directory: str | Path, files: int = 50):
         self.path = local_path(directory)
         self.most = max(1, files)
@@ -104,52 +117,35 @@ class ParquetCopy:
         A copy knows the database and the version that it has. If the database was put back from a backup and has gone
         on otherwise, the copy starts anew, and says so in the log of the module `logging`.
         """
-        db, name, created = _followed(view)
-        newest, names = db.version, self._names()
-        since = names[-1][1] if names else None
-        if since is not None and not self._follows(db, name, names[-1]):
-            LOG.warning(
-                "the copy %s has version %d of `%s` from a history that the database does not have any more: it starts anew",
-                self.path.name,
-                since,
-                name,
-            )
-            self._write(db, name, max(newest, names[-1][0] + 1), newest, None)
-            self._tidy()
-            return newest
+        done = sync(self, _followed(view), self.path.name)
         self._tidy()
-        if since != newest:
-            changes = None
-            if since is not None and since >= created:
-                # The version may be gone, or the view replaced by one of other columns.
-                with contextlib.suppress(StateError, DefinedAnew):
-                    changes = db.changes_table(name, since, newest)
-            if changes is not None:
-                self._write(db, name, names[-1][0], newest, since, changes)
-            else:
-                base = max(newest, names[-1][0] + 1) if names else newest
-                self._write(db, name, base, newest, None)
-                self._tidy()
-        self._compact(db, name)
-        return newest
+        self._compact()
+        return done.version
 
-    def _follows(self, db: Readable, view: str, newest: tuple[int, int]) -> bool:
-        """Whether the copy is of this view's past; an error where it is of another view or database."""
-        about = self._about(newest)
-        if about["view"] != view:
-            raise QueryError(
-                f"{self.path.name} is a copy of `{about['view']}`, and not of `{view}`",
-                hint="take another directory",
-            )
-        if (about.get("database") or db.identity) != db.identity:
-            raise _ahead(view, newest[1], db.version)
-        mark = db.mark_of(newest[1])
-        if "mark" not in about:  # written before copies knew; all that can be seen is the number
-            if newest[1] > db.version:
-                raise _ahead(view, newest[1], db.version)
-            return True
-        # Of a version that is not kept any more nobody can tell; then the whole view is taken anyway.
-        return newest[1] <= db.version and mark in (None, about["mark"])
+    # --- as a sink --------------------------------------------------------------------------------------------------
+
+    def place(self) -> Place | None:
+        """What the newest file says."""
+        names = self._names()
+        if not names:
+            return None
+        about = self._about(names[-1])
+        mark = about.get("mark")  # those written before copies knew have none
+        return Place(about.get("database") or "", about["view"], names[-1][1], mark)
+
+    def write(self, changes: pa.Table, place: Place) -> None:
+        """A file more."""
+        base, since = self._names()[-1]
+        self._write(changes, place, base, since)
+
+    def replace(self, rows: Rows, place: Place) -> None:
+        """A file that is a new base."""
+        names = self._names()
+        base = max(place.version, names[-1][0] + 1) if names else place.version
+        self._write(rows.table(), place, base, None)
+
+    def close(self) -> None:
+        """Nothing is held."""
 
     def parts(self) -> dict[str, pa.Table]:
         """The flat parts with `_w`, by path, as the database's `parts`; of a flat view all rows, at the path ""."""
@@ -173,23 +169,13 @@ class ParquetCopy:
     def _file(self, base: int, version: int) -> str:
         return f"{self.path.name}/{base:012d}-{version:012d}.parquet"
 
-    def _write(
-        self,
-        db: Readable,
-        name: str,
-        base: int,
-        version: int,
-        since: int | None,
-        rows: pa.Table | None = None,
-    ) -> None:
+    def _write(self, rows: pa.Table, place: Place, base: int, since: int | None) -> None:
         """Makes a file appear with all of its rows; without `since` they are the whole view."""
-        whose = {"database": db.identity, "mark": db.mark_of(version)}
-        about = json.dumps({"view": name, "version": version, "since": since, **whose})
-        rows = db.whole_table(name, version) if rows is None else rows
+        about = json.dumps({**place.as_data(), "since": since})
         rows = rows.append_column(BASE, pa.repeat(pa.scalar(base, pa.int64()), rows.num_rows))
         sink = pa.BufferOutputStream()
         pq.write_table(rows.replace_schema_metadata({ABOUT: about}), sink)
-        self.files.put_if_absent(self._file(base, version), sink.getvalue().to_pybytes())
+        self.files.put_if_absent(self._file(base, place.version), sink.getvalue().to_pybytes())
 
     def _read(self, name: tuple[int, int]) -> pa.Table:
         return pq.read_table(pa.BufferReader(self.files.map(self._file(*name))))
@@ -216,17 +202,15 @@ class ParquetCopy:
             last = name[1]
         return pa.concat_tables(tables)
 
-    def _compact(self, db: Readable, name: str) -> None:
+    def _compact(self) -> None:
         """Adds all files up into one, where they are many."""
-        names = self._names()
-        if len(names) <= self.most:
+        names, place = self._names(), self.place()
+        if len(names) <= self.most or place is None:
             return
-        version = names[-1][1]
-        table = self._table()
-        added = consolidated(table.drop_columns([VERSION, BASE]))
-        numbers = pa.repeat(pa.scalar(version, pa.int64()), added.num_rows)
-        base = max(version, names[-1][0] + 1)
-        self._write(db, name, base, version, None, added.append_column(VERSION, numbers))
+        added = consolidated(self._table().drop_columns([VERSION, BASE]))
+        numbers = pa.repeat(pa.scalar(place.version, pa.int64()), added.num_rows)
+        base = max(place.version, names[-1][0] + 1)
+        self._write(added.append_column(VERSION, numbers), place, base, None)
 
     def _tidy(self) -> None:
         """Removes older bases, and what an interrupted sync left."""
@@ -372,19 +356,18 @@ class DocumentCopy:
 
     def sync(self, view: ViewHandle | Source) -> int:
         """Brings the store to the newest version, which it gives."""
-        db, name, created = _followed(view)
-        newest, since = db.version, self.store.version()
-        if since is not None and since > newest:
-            raise _ahead(name, since, newest)
-        if since == newest:
+        copied = _followed(view)
+        db, name, newest, since = copied.db, copied.name, copied.newest(), self.store.version()
+        there = None if since is None else Place("", name, since, None)
+        needed = decided(there, copied, newest, "the document store")
+        if needed is None:
             return newest
         follow = self._nested if db.program.views[name].parts else self._flat
-        if since is None or since < created:
-            follow(db, name, None, newest)
-            return newest
         try:
-            follow(db, name, since, newest)
+            follow(db, name, needed.since, newest)
         except (StateError, DefinedAnew):  # there is nothing to compare with what the store has
+            if needed.since is None:
+                raise
             follow(db, name, None, newest)
         return newest
 

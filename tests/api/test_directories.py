@@ -224,7 +224,7 @@ def test_csv_with_options_and_weights(db: hw.Database, inbox: Path) -> None:
     ("said", "named"),
     [
         ({"path": "x"}, "no format"),
-        ({"path": "x", "format": "xml"}, "'xml'"),
+        ({"path": "x", "format": "xls"}, "'xls'"),
         ({"format": "csv"}, "no path"),
         ({"options": {"header": "true"}}, "no path"),
         ({"path": "x", "format": "csv", "options": {"sep": ";"}}, "`sep`"),
@@ -286,7 +286,7 @@ def test_a_file_that_cannot_be_read_holds_its_directory_and_nothing_else(
     put(inbox, "a.csv", "id,name\n1,x\n", 1)
     put(inbox, "b.csv", "id,name\n1,x,9\n", 2)
     put(inbox, "c.csv", "id,name\n3,z\n", 3)
-    held(db, "`b.csv` cannot be read as csv", "Expected 2 columns", str(inbox))
+    held(db, "`b.csv`, line 2 does not fit", "Expected 2 columns", str(inbox))
     assert rows(db) == [(1, "x", 1)] and rows(db, "passed") == [(5, 1)]
     put(inbox, "b.csv", "id,name\n2,y\n", 2)
     db.run()
@@ -301,7 +301,7 @@ def test_rows_that_do_not_fit_are_told_with_their_file(db: hw.Database, inbox: P
     held(db, "`4.csv` does not fit")
     assert len(rows(db)) == 4
     put(inbox, "4.csv", "id,name\nfour,x\n")
-    held(db, "`4.csv` does not fit", "four")
+    held(db, "`4.csv`, line 2 does not fit", "four")
     (inbox / "4.csv").unlink()
     db.run()
     assert [r[0] for r in rows(db)] == [0, 1, 2, 3, 5, 6]
@@ -342,8 +342,8 @@ def test_a_directory_that_only_the_log_names_is_not_opened(
         made.source("other", "id BIGINT")
     put(inbox, "a.csv", "id,name\n1,x\n")
     with hw.open(tmp_path / "db") as db, monkeypatch.context() as watched:
-        opened = lambda made: pytest.fail(f"{made.path} was opened")  # noqa: E731
-        watched.setattr("headwater.api.directories.listed", opened)
+        opened = lambda _, path: pytest.fail(f"{path} was opened")  # noqa: E731
+        watched.setattr("headwater.feeds.directory.listed", opened)
 
         @db.stage("other", out="id BIGINT")
         def passed(row: Any) -> Any:
@@ -366,7 +366,8 @@ def test_options_that_an_older_version_took(
     db: hw.Database, inbox: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as older:
-        older.setattr("headwater.api.declaring._directory", lambda *_: (str(inbox), {"sep": ";"}))
+        said = "csv", str(inbox), dict[str, str](), {"sep": ";"}
+        older.setattr("headwater.api.declaring.declared_feed", lambda *_: said)
         csv_source(db, inbox)
     held(db, "`sep`", "means nothing")
 

@@ -45,16 +45,19 @@ class Beside:
     """What a version adds to relations that nobody else changes: records that were set aside."""
     rejected: Mapping[str, int] = field(default_factory=dict)
     """Records that did not fit, by source."""
+    read: str = "driver"
+    """Where the rows were read: in this process, or by tasks of Spark."""
 
 
 @dataclass(frozen=True)
 class Done:
-    """What is to be told of a commit: deletions that were ignored and late rows, by source; final rows, and answers that were withheld, by view."""
+    """What is to be told of a commit: deletions that were ignored, late rows and stale events, by source; final rows, and answers that were withheld, by view."""
 
     ignored: dict[str, int]
     late: dict[str, int]
     final: dict[str, int]
     withheld: dict[str, int]
+    stale: dict[str, int]
 
 
 class Applying(Streaming):
@@ -140,11 +143,13 @@ class Applying(Streaming):
             counts.hops,
             "spark" if working.on_spark else "driver",
             id,
+            read=beside.read,
             rejected=dict(beside.rejected),
             late=done.late,
             closed=done.final,
             rounds=rounds_of(self.program, self._rounds),
             withheld=done.withheld,
+            stale={n: i for n, i in done.stale.items() if i},
             warnings=writer.warnings(),
             database=self,
         )
@@ -215,9 +220,10 @@ class Applying(Streaming):
         framed = {n: p for n, p in points.items() if n not in closing}
         with self._commit(APPLY, **note) as commit:
             working, before = self._working(commit, self.program), self.graph
-            changed, vain = replaced_by_key(self.catalog, self.path, staged, by_key, working)
-            carried, late = self._in_time(working, changed, commit.version)
+            changed = replaced_by_key(self.catalog, self.path, staged, by_key, working, self.over)
+            carried, late = self._in_time(working, changed.staged, commit.version)
             ignored, increment = self._carry(working, carried, self._wanted(before))
+            vain = changed.ignored
             ignored = {n: ignored.get(n, 0) + vain.get(n, 0) for n in (*ignored, *vain)}
             with as_stored(self.version):
                 told = with_points(self._tell(working, before, carried, increment), framed)
@@ -240,4 +246,5 @@ class Applying(Streaming):
         self._is_over(over)
         new = None if not isinstance(id, str) else (self.version, noted(id, 0, {})[0])
         self._ids.committed(gone, new)
-        return working, Done(ignored, late, counted(final), self._withheld(increment)), size
+        withheld = self._withheld(increment)
+        return working, Done(ignored, late, counted(final), withheld, changed.stale), size

@@ -17,8 +17,8 @@ from pyspark.sql import DataFrame
 from headwater.api.applying import Beside
 from headwater.api.handles import Commit
 from headwater.api.redefining import Redefining
-from headwater.dataflow.directory import FROM
 from headwater.errors import BadChange, UnknownName
+from headwater.feeds.feed import FROM
 
 QUERY_ID = "sql.streaming.queryId"
 """What Spark calls the id of the query whose batch a thread works on."""

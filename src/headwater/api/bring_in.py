@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from headwater.api.catalog import Catalog, SourceDef
+from headwater.api.over import Over, closed_of
 from headwater.engine.change import Change
 from headwater.engine.slices import whole
 from headwater.engine.spark.session import Session
 from headwater.engine.working import Working
 from headwater.errors import BadChange, UnknownName
 from headwater.io.deletes import checked_deletes
+from headwater.io.events import ByKey
 from headwater.io.keys import check_keys
 from headwater.io.owners import Owners, apart
 from headwater.io.rows import stage
@@ -57,8 +59,13 @@ def staged_change(
     part = source.parts[number]
     row = part.given if source.nested else source.row
     limits = limits_below(source.limits, part.path)
-    key = part.key if source.key else ()
-    staged = stage(name, row, given, root, session.counts, session.zone, cast, limits, key)
+    how = source.by if number == 0 else ByKey(part.key)
+    if number and source.sequence_by:
+        raise BadChange(
+            f"rows of `{name}` are given by themselves, and those of `{source.name}` are ordered by `{source.by.sequence}`",
+            hint=f"give rows of `{source.name}` with all that is inside of them",
+        )
+    staged = stage(name, row, given, root, session.counts, session.zone, cast, limits, how)
     if staged.by_key.rows:
         _check_by_key(source, name)
     if not source.nested:
@@ -100,23 +107,39 @@ def _changing(catalog: Catalog, name: str) -> SourceDef:
     raise UnknownName(f"`{name}` {what}", hint=f"sources: {', '.join(catalog.sources) or 'none'}")
 
 
+@dataclass
+class ByKeys:
+    """Changes by key as rows with weights beside those that are staged; and how many events had no effect or were stale, by relation."""
+
+    staged: dict[str, Change]
+    ignored: dict[str, int] = field(default_factory=dict)
+    stale: dict[str, int] = field(default_factory=dict)
+
+
 def replaced_by_key(
     catalog: Catalog,
     root: Path,
     staged: dict[str, Change],
     by_key: Mapping[str, Change],
     working: Working,
-) -> tuple[dict[str, Change], dict[str, int]]:
-    """Changes by key, of relations, as rows with weights beside those that are staged; and how many deletions were in vain."""
-    ignored: dict[str, int] = {}
+    over: Over,
+) -> ByKeys:
+    """Changes by key, of relations, as rows with weights beside those that are staged."""
+    out = ByKeys(staged)
     # From the outside in: rows of an array may be given by key beside a new row that has it.
     for name in sorted(by_key, key=lambda n: n.count(".")):
         source = catalog.owning(name)
         number = [p.name for p in source.parts].index(name)
-        at = Upserting(source.parts, source.maps, staged, working, root, source.strict)
-        made, ignored[name] = at.rows(number, by_key[name])
-        staged = {**staged, **{n: staged.get(n, Change()).with_rows(c) for n, c in made.items()}}
-    return staged, ignored
+        by, kept = (source.by, source.sequences) if number == 0 else (ByKey(), None)
+        told = bool(source.schemes) or source.name in over.closed
+        late = closed_of(source, over.closed) if told and source.lateness != "refuse" else None
+        parts, maps, strict = source.parts, source.maps, source.strict
+        at = Upserting(parts, maps, out.staged, working, root, strict, by, kept, late)
+        made = at.rows(number, by_key[name])
+        out.ignored[name], out.stale[name] = made.ignored, made.stale
+        more = {n: out.staged.get(n, Change()).with_rows(c) for n, c in made.changes.items()}
+        out.staged = {**out.staged, **more}
+    return out
 
 
 def checked_change(

@@ -14,12 +14,12 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property, lru_cache
 from typing import Any, TypeVar, cast
 
+from headwater.api.rounding import rounds_sums
 from headwater.calculus.check import type_of
 from headwater.calculus.deep import with_room
 from headwater.calculus.notation.parse import parse, parse_type
 from headwater.calculus.scalars import SPARK_TEXT
 from headwater.calculus.terms import (
-    Answer,
     Call,
     Field,
     For,
@@ -28,16 +28,16 @@ from headwater.calculus.terms import (
     Rel,
     Sng,
     Term,
-    Unbox,
     Var,
     relations,
     substitute,
     subterms,
 )
-from headwater.calculus.types import DOUBLE, INT, REAL, MapType, RecordType, bag, has_box
-from headwater.calculus.windows import Window
+from headwater.calculus.types import INT, MapType, RecordType, bag, has_box
 from headwater.errors import DamagedState, HeadwaterError, StateError
+from headwater.io.events import CONFLICTS, ByKey
 from headwater.io.files import FORMATS
+from headwater.io.sequences import by_key, sequence_map
 from headwater.language.closes import Scheme
 from headwater.language.declared import Limit, declared
 from headwater.language.functions import DEFINED
@@ -60,8 +60,6 @@ from headwater.state.store import Commit
 SOURCE, VIEW, SEEN = "source:", "view:", "seen:"
 SETTINGS, KEEP, DATABASE, SETTLED = "settings", "keep", "database", "settled"
 """How the facts of a version are called."""
-EXACTLY_TOLD = {"sum", "avg", "var_pop", "var_samp", "stddev_pop", "stddev_samp"}
-"""Window functions that add up, and did so with rounding once."""
 T = TypeVar("T")
 
 
@@ -88,6 +86,10 @@ class SourceDef:
     """The schemes by which it is closed, each as the text of its plain data."""
     late: str = ""
     """What becomes of late rows, if it was said."""
+    sequence_by: str = ""
+    """The column that orders events of a key; with its type where it is none of the source's and comes with changes alone."""
+    on_conflict: str = ""
+    """What an insert of a key that is there does, if it was said."""
     bad: str = "stop"
     """What becomes of records of its feed that do not fit."""
 
@@ -100,6 +102,17 @@ class SourceDef:
     def schemes(self) -> tuple[Scheme, ...]:
         """The schemes by which it is closed."""
         return tuple(Scheme.read(json.loads(d)) for d in self.closes)
+
+    @cached_property
+    def by(self) -> ByKey:
+        """How it takes rows by key."""
+        key = self.parts[0].key if self.key else ()
+        return by_key(self.row, key, self.sequence_by, self.on_conflict)
+
+    @cached_property
+    def sequences(self) -> Map | None:
+        """The map of what is remembered of keys, where their events have a sequence."""
+        return sequence_map(self.name, self.row, self.by) if self.sequence_by else None
 
     @property
     def lateness(self) -> str:
@@ -427,6 +440,9 @@ def _check_schemes(source: SourceDef) -> None:
             raise ValueError(f"`{source.name}` is closed by {s.columns}")
     if source.retain not in (True, False, "open"):
         raise ValueError(f"`{source.name}` keeps {source.retain!r}")
+    if source.on_conflict not in ("", *CONFLICTS) or (source.sequence_by and not source.key):
+        raise ValueError(f"`{source.name}` has {source.on_conflict!r}, {source.sequence_by!r}")
+    _ = source.by  # its sequence is a column, or has a type
 
 
 @lru_cache(maxsize=4096)
@@ -579,18 +595,3 @@ def check_texts(term: Term) -> None:
             check_template(t.function.removeprefix(SPARK_TEXT), len(t.args))
         elif isinstance(t, Call):
             check_called(t.function)
-
-
-def rounds_sums(term: Term) -> bool:
-    """Whether a term has sums of doubles that are rounded at every step, as an earlier version made them."""
-    for t in subterms(term):
-        match t:
-            case Unbox() if type_of(t) == REAL:
-                return True
-            case Answer("window", (_, windows, *_)) if any(_rounds(w) for w in windows):
-                return True
-    return False
-
-
-def _rounds(w: Window) -> bool:
-    return w.returns == DOUBLE and w.function in EXACTLY_TOLD and not w.exact

@@ -64,7 +64,7 @@ class Database(Defining):
         self._folds = {}
         self._sinks, self._sinks_held, self._sinks_lock = {}, {}, threading.RLock()
         self._opened, self._batches = {}, Looks()
-        self._watched, self._regions, self._promises_known = {}, {}, []
+        self._regions, self._promises_known = {}, []
         asked = {"versions": keep_versions, "minutes": keep_minutes}
         super().__init__(path, session, asked_to_keep(asked))
 

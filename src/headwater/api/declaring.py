@@ -28,8 +28,9 @@ from headwater.api.dropping import without, without_maps, without_source
 from headwater.api.feeds import REBUILD
 from headwater.api.handles import Source, ViewHandle
 from headwater.api.nearness import ROUNDS, Mode, check_loops, mode_of
-from headwater.api.opening import Opening, declared_feed
+from headwater.api.opening import declared_feed
 from headwater.api.over import forget_found
+from headwater.api.sequences import Sequencing, check_by_key
 from headwater.calculus.check import type_of
 from headwater.calculus.terms import Term, relations
 from headwater.calculus.types import RecordType, field_names
@@ -39,11 +40,12 @@ from headwater.engine.late import ASIDE
 from headwater.engine.ledgers import LEDGER
 from headwater.engine.rings import spec_of
 from headwater.engine.working import Working
-from headwater.errors import InUse, NameTaken, NotIncremental, Purged, QueryError, StateError
-from headwater.feeds.feed import FROM, REJECTED, REJECTED_DDL
-from headwater.feeds.kinds import check_policy
-from headwater.io.files import FORMATS, check_held, checked_options
+from headwater.errors import InUse, NameTaken, NotIncremental, Purged, QueryError
+from headwater.feeds.feed import FILES, FROM, NAME, REJECTED, REJECTED_DDL
+from headwater.feeds.kinds import KINDS, check_policy
+from headwater.interop.spark_text import column_name, spark_type
 from headwater.io.limits import check_limits
+from headwater.io.sequences import SEQUENCES
 from headwater.language.closes import LATE, more_members, schemes_of
 from headwater.language.comprehension import Query
 from headwater.language.declared import ddl_of, ddl_of_struct, declared
@@ -62,11 +64,8 @@ from headwater.state.store import Commit as StoreCommit
 RESERVED = (WEIGHT, "_version", "_h", "_i", "_change_type", "_commit_version", "_commit_timestamp")
 
 
-class Declaring(Opening):
+class Declaring(Sequencing):
     """The part of a database that declares: sources and views are added, dropped, and computed anew."""
-
-    _watched: dict[str, str]
-    """The directories of sources that this process has named. A path in the log may be somebody else's, and is not opened."""
 
     def source(
         self,
@@ -85,6 +84,8 @@ class Declaring(Opening):
         append_only: bool = False,
         closes: Any = (),
         late: Literal["refuse", "aside", "drop"] | None = None,
+        sequence_by: str | None = None,
+        on_conflict: Literal["error", "replace", "ignore"] | None = None,
     ) -> Source:
         """Declares an input with its columns, as DDL or as a StructType; again with the same ones it is no change.
 
@@ -106,6 +107,12 @@ class Declaring(Opening):
         row that comes after all is refused with its change, set aside (`late="aside"`, as with a watermark unless it is
         said) or dropped. `append_only` promises that nothing is deleted. `retain="open"` keeps the rows that are not
         over, among which a key is enforced then; `False` keeps none.
+
+        With a `key` rows may be upserted (`hw.Delta`), and `on_conflict` says what becomes of an insert whose key is there: it is
+        an error, it replaces the row, or it is ignored and counted. `sequence_by` names a column that orders the events of a
+        key, or says one with its type that comes with changes alone (`"lsn BIGINT"`): what is older than what is there, or than
+        the deletion of what was, is dropped and counted in `Commit.stale`. An insert then replaces unless it is said, and
+        deletions give their sequence with their key; it is remembered until `forget`.
         """
         _check_text(name, "name of a source")
         name = self.catalog.named(name)
@@ -120,36 +127,38 @@ class Declaring(Opening):
         before = self.catalog.sources.get(name)
         if before is not None and _same_names(before.key, keys):
             keys = before.key
-        place: str | None = None
-        secret: dict[str, str] = {}
-        if feed is not None or format not in (None, *FORMATS):
-            format, place, secret, told = declared_feed(name, format, path, options or {}, feed)
-        else:
-            place, told = _directory(name, row, path, format, options or {})
-        check_policy(name, bad)
+        format, place, secret, told = declared_feed(name, format, path, options or {}, feed)
+        check_policy(name, bad, format)
         made = SourceDef(name, said.ddl, keys, static, retain, strict, place, format, told)
         made = replace(made, bad=bad)
+        if format in KINDS:
+            KINDS[format].check(self._as_declared(made, secret))
         schemes = schemes_of(closes, row, name) if closes != () else ()
         described = tuple(json.dumps(s.described()) for s in schemes)
         made = replace(
             made, append_only=append_only, closes=described, late="" if late is None else late
         )
+        made = replace(made, sequence_by=sequence_by or "", on_conflict=on_conflict or "")
         _check_closes(made)
+        check_by_key(made)
         if before is not None and before.path is not None and path is not None:
             before = replace(before, path=str(local_path(before.path)))
         named = before.held_in if before is not None else tuple(m.name for m in made.all_maps)
         made = replace(made, held_in=named)
         source = self._declared(made, before)
         if bad == "aside":
-            self._declare_rejected(name)
+            self._declare_beside(made, REJECTED, declared(REJECTED_DDL).ddl)
+        if told.get("changed") == "replace":
+            rows = f"{NAME} STRING, rows ARRAY<STRUCT<{_fields(made)}>>"
+            self._declare_beside(made, FILES, declared(rows).ddl, (NAME,))
         self._open_feed(made, secret, feed)
-        if made.is_directory and place is not None:
-            self._watched[name] = place
         return source
 
-    def _declare_rejected(self, name: str) -> None:
-        """The relation of records that are set aside, beside their source."""
-        aside = SourceDef(f"{name}{REJECTED}", declared(REJECTED_DDL).ddl, written=name)
+    def _declare_beside(
+        self, made: SourceDef, suffix: str, ddl: str, key: tuple[str, ...] = ()
+    ) -> None:
+        """A relation that the feed of a source writes: records that were set aside, or the rows of each file."""
+        aside = SourceDef(f"{made.name}{suffix}", ddl, key, written=made.name)
         aside = replace(aside, held_in=tuple(m.name for m in aside.all_maps))
         self._declared(aside, self.catalog.sources.get(aside.name))
 
@@ -175,6 +184,8 @@ class Declaring(Opening):
                 if made.retain:
                     for m in made.all_maps:
                         commit.create(spec_of(m))
+                if made.sequences is not None:
+                    commit.create(spec_of(made.sequences))
         return Source(self, name)
 
     def _limit(self, made: SourceDef, known: SourceDef) -> None:
@@ -382,9 +393,10 @@ class Declaring(Opening):
             name = self.catalog.named(name)
             if name not in self.catalog.sources and name not in self.catalog.views:
                 raise self._unknown(name)
-            aside = self.catalog.sources.get(f"{name}{REJECTED}")
-            if aside is not None and aside.written == name:
-                self.drop(aside.name)
+            for suffix in (REJECTED, FILES):
+                aside = self.catalog.sources.get(f"{name}{suffix}")
+                if aside is not None and aside.written == name:
+                    self.drop(aside.name)
             self._close_feed(name)
             readers = self.catalog.readers(name)
             if readers:
@@ -411,7 +423,7 @@ class Declaring(Opening):
                     if fact in mine or fact.startswith((f"{FROM}{name}/", f"{FROM}{name}:")):
                         commit.set(fact, None)
                 forget_found(commit, program)
-                own = f"{LEDGER}{name}", f"{ASIDE}{name}"
+                own = f"{LEDGER}{name}", f"{ASIDE}{name}", f"{SEQUENCES}{name}"
                 for m in commit.base.maps:
                     if m in own or (m not in kept and not is_of_graph(m)):
                         commit.drop(m)
@@ -502,6 +514,11 @@ def _ddl(schema: StructType) -> str:
     return ddl_of_struct(schema)
 
 
+def _fields(made: SourceDef) -> str:
+    """The columns of a source as fields of a struct."""
+    return ", ".join(f"{column_name(n)}: {spark_type(t)}" for n, t in made.row.fields)
+
+
 def _same_names(a: Sequence[str], b: Sequence[str]) -> bool:
     """Whether two lists of columns are equal; upper and lower case are the same, as in SQL."""
     return [n.lower() for n in a] == [n.lower() for n in b]
@@ -510,7 +527,7 @@ def _same_names(a: Sequence[str], b: Sequence[str]) -> bool:
 def _only_limits(known: SourceDef, made: SourceDef) -> bool:
     """Whether a source is declared again with the same rows: other limits, or another directory to take them from."""
     same = replace(known, ddl=made.ddl, path=made.path, format=made.format, options=made.options)
-    same = replace(same, bad=made.bad)
+    same = replace(same, bad=made.bad, on_conflict=made.on_conflict)
     pairs = list(zip(known.schemes, made.schemes, strict=False))
     if len(pairs) == len(known.schemes) and all(a == b or more_members(a, b) for a, b in pairs):
         same = replace(same, closes=made.closes, late=made.late)  # no promise is taken back
@@ -556,23 +573,3 @@ def _check_closes(made: SourceDef) -> None:
                 if other
                 else "leave retain='open' out",
             )
-
-
-def _directory(
-    name: str, row: RecordType, path: Any, format: Any, options: Mapping[str, Any]
-) -> tuple[str | None, dict[str, str]]:
-    """The directory that a source's rows come from, and what is said of its files."""
-    if path is None:
-        said = "format" if format else "options" if options else ""
-        if said:
-            raise QueryError(
-                f"the source `{name}` has `{said}=` and no path",
-                hint="say path=, the directory that its files come into",
-            )
-        return None, {}
-    told = checked_options(name, format, options)
-    check_held(name, row, format)
-    try:
-        return str(local_path(path)), told
-    except StateError as e:
-        raise QueryError(f"the path of `{name}` is {path!r}", hint="give a local directory") from e

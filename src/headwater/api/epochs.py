@@ -20,8 +20,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.api.catalog import SEEN, as_stored
-from headwater.api.directories import Directories, FilesRead
+from headwater.api.directories import Directories
 from headwater.api.feeding import Told
+from headwater.api.handles import Commit
 from headwater.api.taking import BatchRead
 from headwater.api.verify_stage import verify_stage
 from headwater.calculus.types import RecordType
@@ -80,6 +81,9 @@ class Epochs(Directories):
     _seen_ready: list[str]
     """The stages that could run when the last one was chosen."""
 
+    def _took(self, source: str, commit: Commit) -> None:
+        """A batch of a feed was taken."""
+
     # --- deaths ----------------------------------------------------------------------------------------------------
 
     def _begun(self, name: str, number: int) -> None:
@@ -135,12 +139,10 @@ class Epochs(Directories):
 
     def _prepared(
         self, name: str, run: Run, inboxes: dict[str, Inbox], snapshot: Snapshot, graph: Graph
-    ) -> Prepared | FilesRead | BatchRead:
+    ) -> Prepared | BatchRead:
         """Reads and calls; nothing is written."""
         if name in self._batches.batches:
             return self._batches.batches[name]
-        if name not in graph.stages:
-            return self._read_files(name)
         self._begun(name, graph.nodes[name].epochs)
         try:
             return self._computed(name, run, inboxes, snapshot, graph)
@@ -269,13 +271,13 @@ class Epochs(Directories):
         rows = sum(b.rows_waiting(run.reads.get(n, 0)) for n, b in inboxes.items())
         return rows > self.policy.most_here
 
-    def _committed(self, p: Prepared | FilesRead | BatchRead) -> None:
+    def _committed(self, p: Prepared | BatchRead) -> None:
         """An epoch with everything that follows from it, as the next version."""
         if isinstance(p, BatchRead):
-            self._take_batch(p, self._seen_ready)
-            return None
-        if isinstance(p, FilesRead):
-            return self._take_files(p, self._seen_ready)
+            done = self._take_batch(p, self._seen_ready)
+            if done is not None:
+                self._took(p.source, done)
+            return
         before, name, passed = self.graph, p.stage.name, p.passed
         outputs = {
             o: consolidated(t) for x in p.all for o, t in x.made.outputs.items() if o not in passed

@@ -12,16 +12,17 @@ from headwater.api.over import said_of
 from headwater.api.running import Running
 from headwater.api.streams import StreamHandle
 from headwater.calculus.patterns import Punctuations
-from headwater.dataflow.directory import taken_of
 from headwater.dataflow.fuse import follower
 from headwater.dataflow.graph import NodeFact
 from headwater.dataflow.maps import is_of_graph
 from headwater.dataflow.runnable import is_kahn
 from headwater.engine.late import ASIDE
 from headwater.engine.ledgers import LEDGER
-from headwater.errors import BadChange, StageMissing
+from headwater.errors import BadChange, FeedAway, StageMissing
+from headwater.feeds.listing import taken_of
 from headwater.folds.keeping import is_of_stream
 from headwater.folds.looking import bounds, what_runs
+from headwater.io.sequences import SEQUENCES
 from headwater.show.drawing import Explanation
 from headwater.show.graph import Shown, StageShown, explain_graph, explain_stage
 from headwater.show.streams import StreamShown, explain_stream
@@ -190,6 +191,8 @@ class Explaining(Running):
                 kind = "ledgers"
             elif name.startswith(ASIDE):
                 kind = "late rows"
+            elif name.startswith(SEQUENCES):
+                kind = "sources"
             elif is_of_stream(name, self.stream_defs):
                 kind = "streams"
             elif is_of_graph(name):
@@ -208,7 +211,7 @@ class Explaining(Running):
         for name, (_, refs) in self.store.at(self.version).version.maps.items():
             if is_of_stream(name, self.stream_defs):
                 continue
-            if is_of_graph(name) and not name.startswith(("q:", "l:", LEDGER, ASIDE)):
+            if is_of_graph(name) and not name.startswith(("q:", "l:", LEDGER, ASIDE, SEQUENCES)):
                 stage = name[2:].partition(".")[0]
                 rows, total = sizes.get(stage, (0, 0))
                 rows += sum(r.rows for r in refs)
@@ -217,7 +220,9 @@ class Explaining(Running):
         for name in self.directories():
             node = graph.nodes.get(name, NodeFact())
             new: int | None = None
-            with contextlib.suppress(BadChange, StageMissing):  # run says what is wrong with it
+            with contextlib.suppress(
+                BadChange, FeedAway, StageMissing
+            ):  # run says what is wrong with it
                 new = len(self.new_files(name))
             out.append(
                 NodeStatus(
@@ -226,6 +231,8 @@ class Explaining(Running):
                 )
             )
         for name, made in self.fed().items():
+            if made.is_directory:
+                continue
             node = graph.nodes.get(name, NodeFact())
             out.append(
                 NodeStatus(

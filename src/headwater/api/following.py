@@ -31,6 +31,7 @@ class Follows:
         self.database = db.identity
         made = db.catalog.views.get(self.name)
         self.created = 0 if made is None else made.created
+        self.nested = bool(self.view.parts)
 
     @property
     def view(self) -> View:

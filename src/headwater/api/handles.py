@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 class Commit:
     """What `apply` did: the version it made, the rows it was given, and what it cost.
 
+    `ignored` are, by source, deletions of what is not there (`strict=False`) and inserts of keys that are (`on_conflict="ignore"`).
     `jobs`, `exchanges` and `hops` are Spark's jobs, shuffles and Python hops; `where` is `driver` or `spark`. With an
     `id` that was applied before nothing is done, and `repeated` says so.
     """
@@ -34,6 +35,8 @@ class Commit:
     where: str = "driver"
     id: Id | None = None
     repeated: bool = False
+    read: str = "driver"
+    """Where the rows were read: `driver`, or `spark` where a feed had tasks read them."""
     rejected: dict[str, int] = field(default_factory=dict)
     """Records of feeds that did not fit, by source: they were skipped, or set aside."""
     late: dict[str, int] = field(default_factory=dict)
@@ -42,6 +45,8 @@ class Commit:
     """Rows that became final, by view."""
     rounds: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
     """Of views with loops the rounds at which something was looked at, each with how many rows came or went there."""
+    stale: dict[str, int] = field(default_factory=dict)
+    """Events that were older than what is known of their key, by source: they were dropped (`sequence_by=`)."""
     withheld: dict[str, int] = field(default_factory=dict)
     """Answers of views in diffuse mode that were near enough to what was told last, and not told."""
     warnings: tuple[str, ...] = ()

@@ -19,6 +19,7 @@ from headwater.errors import HeadwaterError, QueryError, StateError
 from headwater.feeds.feed import Declared, Feed
 from headwater.feeds.iterable import IterableFeed
 from headwater.feeds.kinds import KINDS, OBJECTS, checked_options, kind_of
+from headwater.io.files import FORMATS
 from headwater.state.directory import local_path
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 60.0
@@ -74,12 +75,7 @@ class Opening(Applying):
         if made.format is None:
             self._close_feed(made.name)
             return
-        declared = Declared(
-            *(made.name, made.row, made.key, made.path, dict(options), made.bad, made.limits),
-            zone=self.session.zone,
-            spark=lambda: self.session.user,
-            home=str(self.path),
-        )
+        declared = self._as_declared(made, options)
         before = self._opened.get(made.name)
         if before is not None and before.given is given and before.kind == made.format:
             if replace(before.declared, spark=declared.spark) == declared:
@@ -91,16 +87,31 @@ class Opening(Applying):
             feed = feed or IterableFeed(given, made.name)
         self._opened[made.name] = Opened(declared, made.format, feed, given)
 
+    def _as_declared(self, made: SourceDef, options: Mapping[str, str]) -> Declared:
+        """What the feed of a source is made from."""
+        return Declared(
+            *(made.name, made.row, made.key, made.path, dict(options), made.bad, made.limits),
+            zone=self.session.zone,
+            spark=lambda: self.session.user,
+            format=made.format or "",
+            home=str(self.path),
+        )
+
     def _close_feed(self, name: str) -> None:
         opened = self._opened.pop(name, None)
         if opened is not None:
             opened.close()
 
     def _is_opened(self, made: SourceDef) -> bool:
-        """Whether this process has declared the feed of a source, with the very options that the log has."""
+        """Whether this process has declared the feed of a source, with the very options that the log has.
+
+        Of a directory only the path counts: how its files are read another process may have said.
+        """
         opened = self._opened.get(made.name)
-        if opened is None or opened.kind != made.format:
+        if opened is None or opened.kind != made.format or made.format is None:
             return False
+        if made.is_directory:
+            return opened.declared.path == str(local_path(made.path or ""))
         shown = opened.declared.options
         if opened.kind in KINDS:
             shown = KINDS[opened.kind].shown(shown)
@@ -109,8 +120,8 @@ class Opening(Applying):
 
 def declared_feed(
     name: str, format: Any, path: Any, options: Any, feed: Any
-) -> tuple[str, str | None, dict[str, str], dict[str, str]]:
-    """The kind of a feed that is no directory, its path, and its options: with secrets, and as the log has them."""
+) -> tuple[str | None, str | None, dict[str, str], dict[str, str]]:
+    """The kind of a feed, if a source has one, its path, and its options: with secrets, and as the log has them."""
     if feed is not None:
         if format is not None or path is not None:
             raise QueryError(
@@ -126,22 +137,34 @@ def declared_feed(
         called = "feed" if known else "iterable"
         told = checked_options(name, OBJECTS[called], f"a feed of kind {called}", options)
         return called, None, told, told
+    if format is None and path is None:
+        if options:
+            raise QueryError(
+                f"the source `{name}` has `options=` and no path or format",
+                hint="say format=, the kind of feed that it has, or path=, the directory of its files",
+            )
+        return None, None, {}, {}
     kind = kind_of(name, format)
-    if kind.path != (path is not None):
-        told_path = "needs a path" if kind.path else "has no path"
-        raise QueryError(f"the source `{name}`: a feed of {format} {told_path}", hint="path=")
+    if kind.path and path is None:
+        raise QueryError(
+            f"the source `{name}` has the format {format} and no path",
+            hint="say path=, the directory that its files come into",
+        )
+    if path is not None and not kind.path:
+        raise QueryError(f"the source `{name}`: {format} has no path", hint="leave path= out")
     told = checked_options(name, kind, format, options)
-    return format, None if path is None else _place(name, path), told, kind.shown(told)
+    place = None if path is None else _place(name, path, format in FORMATS)
+    return format, place, told, kind.shown(told)
 
 
-def _place(name: str, path: Any) -> str:
+def _place(name: str, path: Any, local: bool) -> str:
     """A path as it is kept: a local one from the root on, another (`s3://`) as it is."""
-    if isinstance(path, str) and "://" in path:
+    if isinstance(path, str) and "://" in path and not local:
         return path
     try:
         return str(local_path(path))
     except StateError as e:
-        raise QueryError(f"the path of `{name}` is {path!r}", hint="give a directory") from e
+        raise QueryError(f"the path of `{name}` is {path!r}", hint="give a local directory") from e
 
 
 def _iterates(feed: Any) -> bool:

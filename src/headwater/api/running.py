@@ -13,9 +13,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headwater.api.catalog import Catalog, as_stored
-from headwater.api.directories import FilesRead, not_named
+from headwater.api.directories import not_named
 from headwater.api.epochs import Prepared
+from headwater.api.handles import Commit
 from headwater.api.held import failure
+from headwater.api.looping import Loop, ended_by_signals, loop_of
 from headwater.api.sinking import Sinking
 from headwater.api.taking import BatchRead, not_opened
 from headwater.dataflow.calling import Failed
@@ -28,6 +30,7 @@ from headwater.errors import (
     CycleLimit,
     DeletesMissingRows,
     EngineError,
+    FeedAway,
     FlowFull,
     HeadwaterError,
     QueryError,
@@ -37,12 +40,25 @@ from headwater.errors import (
 )
 from headwater.state.snapshot import Snapshot
 
+MOST_NAMED = 10_000
+"""How many epochs of a run are named."""
+
 
 @dataclass
 class Progress:
-    """What `run` did: which stages ran, in order, how long it took, and what waits for what."""
+    """What `run` did: which stages and feeds ran, in order, how long it took, and what waits for what."""
 
     epochs: list[str] = field(default_factory=list)
+    """Who ran; of a run that goes on and on the last `MOST_NAMED` of them, and `count` has how many there were."""
+    count: int = 0
+    rows: dict[str, int] = field(default_factory=dict)
+    """Rows that were taken from feeds, by source."""
+    rejected: dict[str, int] = field(default_factory=dict)
+    """Records of feeds that did not fit, by source."""
+    on_spark: dict[str, int] = field(default_factory=dict)
+    """Batches that tasks of Spark have read, by source; the others were read here."""
+    away: dict[str, str] = field(default_factory=dict)
+    """Feeds that were away when it ended, and why: the next run tries them again."""
     seconds: float = 0.0
     waiting: dict[str, dict[str, int]] = field(default_factory=dict)
     """By stage and input, how many complete frames wait; only stages that have any, or are held."""
@@ -53,65 +69,117 @@ class Progress:
 
     def __str__(self) -> str:
         waits = [f"{s} waits with {dict(w)}" for s, w in self.waiting.items()]
-        told = [f"{len(self.epochs)} epochs in {self.seconds:.2f} s; {self.stopped}", *waits]
+        told = [f"{self.count} epochs in {self.seconds:.2f} s; {self.stopped}", *waits]
+        told += [
+            f"{s}: {n:,} rows" + (f", {r:,} rejected" if (r := self.rejected.get(s)) else "")
+            for s, n in self.rows.items()
+        ]
+        told += [f"{s} is away: {why}" for s, why in self.away.items()]
         return "\n".join([*told, *(f"{s} is held: {why}" for s, why in self.held.items())])
+
+    def ran(self, names: list[str]) -> None:
+        """Notes who ran."""
+        self.count += len(names)
+        self.epochs += names
+        if len(self.epochs) > 2 * MOST_NAMED:  # a run may go on for months
+            del self.epochs[:-MOST_NAMED]
+
+    def took(self, source: str, commit: Commit) -> None:
+        """Notes a batch that was taken from a feed."""
+        self.rows[source] = self.rows.get(source, 0) + sum(commit.rows.values())
+        for n, count in commit.rejected.items():
+            self.rejected[n] = self.rejected.get(n, 0) + count
+        if commit.read == "spark":
+            self.on_spark[source] = self.on_spark.get(source, 0) + 1
 
 
 class Running(Sinking):
     """The part of a database that runs stages."""
 
+    _progress: Progress
+
     def run(
         self,
         *,
+        once: bool = False,
+        available: bool = False,
+        every: float | None = None,
+        always: bool = False,
         epochs: int | None = None,
         seconds: float | None = None,
-        every: float | None = None,
         rounds: int = 1000,
         workers: int = 1,
         bottlenecks: bool = True,
     ) -> Progress:
-        """Runs stages until nothing can run, or for so many epochs or seconds, or until `stop`.
+        """Takes what feeds have and runs stages until nothing can run, or for so many epochs or seconds, or until `stop`.
 
-        Stages that run together are an epoch each, and end together. With `every` it looks for input again after so many
-        seconds, for ever unless `seconds` says otherwise. A cycle may run for `rounds` epochs without input from outside. With
+        With `once` every feed is asked for one batch; `available`, which is meant where nothing is said, goes on while there is
+        anything; with `every` it looks for input again after so many seconds, and with `always` as soon as looking is cheap, for
+        ever unless `seconds` says otherwise. SIGTERM or SIGINT ends such a loop after the commit that it is in. A feed
+        that is away is tried again with growing pauses while the rest goes on.
+        Stages that run together are an epoch each, and end together. A cycle may run for `rounds` epochs without input from outside. With
         `workers` functions of different stages are called at the same time. Without `bottlenecks` stages run though what they
         wrote before is unread. Raises `StageFailed` at its end if a stage failed; the others went on.
         """
         _check_amounts(epochs=epochs, seconds=seconds, every=every, rounds=rounds, workers=workers)
+        loop = loop_of(once, available, every, always)
         started = time.monotonic()
         self._stopping = threading.Event()
         self._failures = {}
-        self._look_again(rested=True)
-        out = Progress()
+        self._look_again(rested=True, once=once)
+        self._progress = out = Progress()
         turns = _Turns(rounds)
+        with ended_by_signals(self.stop, loop.waits) as signals:
+            self._go(loop, out, turns, started, epochs, seconds, workers, bottlenecks)
+        if signals:
+            out.stopped = f"{signals[0]} ended it"
+        out.seconds = time.monotonic() - started
+        self._finish(out)
+        return out
+
+    def _go(
+        self,
+        loop: Loop,
+        out: Progress,
+        turns: _Turns,
+        started: float,
+        epochs: int | None,
+        seconds: float | None,
+        workers: int,
+        bottlenecks: bool,
+    ) -> None:
+        """Turn after turn, until nothing can run or it is asked for no more."""
         while True:
             left = None if seconds is None else seconds - (time.monotonic() - started)
             if self._stopping.is_set():
                 out.stopped = "it was stopped"
                 break
-            if (epochs is not None and len(out.epochs) >= epochs) or (
-                left is not None and left <= 0
-            ):
+            if (epochs is not None and out.count >= epochs) or (left is not None and left <= 0):
                 out.stopped = "it was asked for no more"
                 break
-            most = workers if epochs is None else min(workers, epochs - len(out.epochs))
+            most = workers if epochs is None else min(workers, epochs - out.count)
             with as_stored(self.version, "graph"):
+                looking = time.monotonic()
                 ran = self._turn(most, bottlenecks, turns)
-            out.epochs += ran
+                looking = time.monotonic() - looking
+            out.ran(ran)
             out.synced |= self._sinks_turn(idle=not ran)
             if ran:
+                if loop.is_due():
+                    self._look_again()
                 continue
-            if every is None:
+            if not loop.waits:
                 break
             self._failures = {n: f for n, f in self._failures.items() if self._is_resting(n)}
             self._look_again()
-            self._stopping.wait(every if left is None else min(every, left))
+            self._stopping.wait(loop.pause(looking, left))
             self.refresh()
         if out.stopped == "it was asked for no more":
             out.synced |= self._sinks_turn(idle=True)
-        out.seconds = time.monotonic() - started
-        self._finish(out)
-        return out
+
+    def _took(self, source: str, commit: Commit) -> None:
+        """A batch was taken; a run of this handle counts it."""
+        self._progress.took(source, commit)
 
     def stop(self) -> None:
         """Ends a `run` of another thread, after the epoch that it is in."""
@@ -190,7 +258,7 @@ class Running(Sinking):
             self._writer.lease.check()
 
     def _one(
-        self, name: str, prepare: Callable[[], Prepared | FilesRead | BatchRead], turns: _Turns
+        self, name: str, prepare: Callable[[], Prepared | BatchRead], turns: _Turns
     ) -> list[str]:
         """An epoch of a stage, and of those that run together with it, committed; who ran.
 
@@ -240,8 +308,7 @@ class Running(Sinking):
                 continue
             if run is not None:
                 ready[name] = run, inboxes
-        fed = self._feeds_ready(graph, self._failures)
-        for name in [*self._directories_ready(graph, self._failures), *fed]:
+        for name in self._feeds_ready(graph, self._failures):
             ready[name] = Run(), {}
         schedule = graph.schedule.seen(list(ready))
         full = [n for n in ready if bottlenecks and self._full(n, graph, waits)]
@@ -282,8 +349,14 @@ class Running(Sinking):
             counts = {i: len(graph.cursors[name, i].at) for i in graph.stages[name].inputs}
             if any(counts.values()):
                 out.waiting[name] = counts
-        for name, failed in self._failures.items():
-            out.held[name] = failed.told
+        ended = out.stopped != "nothing can run"
+        for name, failed in list(self._failures.items()):
+            if isinstance(failed.why, FeedAway):
+                out.away[name] = failed.told
+                if ended:  # it was tried again and again, and will be
+                    del self._failures[name]
+            else:
+                out.held[name] = failed.told
         out.held |= {name: e.what for name, e in self._sinks_held.items()}
         # What failed comes first: a flow is full because of it, if not because something waits.
         by_cause = sorted(self._failures.items(), key=lambda f: isinstance(f[1].why, FlowFull))
@@ -294,12 +367,9 @@ class Running(Sinking):
         if out.stopped != "nothing can run":
             return
         missing = [n for n in out.waiting if n not in self._bound and not graph.nodes[n].paused]
-        for made in self.directories().values():
-            if not self._is_watched(made):
-                raise not_named(made)
         for made in self.fed().values():
             if not self._is_opened(made):
-                raise not_opened(made)
+                raise not_named(made) if made.is_directory else not_opened(made)
         if missing:
             raise StageMissing(
                 f"the stage `{missing[0]}` has input to read, and no function in this process",

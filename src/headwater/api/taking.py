@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -21,13 +21,17 @@ import pyarrow.compute as pc
 
 from headwater.api.applying import Beside
 from headwater.api.batches import Batches
-from headwater.api.catalog import SourceDef
+from headwater.api.catalog import SourceDef, well_defined
+from headwater.api.file_rows import file_change, replaced_rows
 from headwater.api.handles import Commit
 from headwater.dataflow.calling import Failed
 from headwater.dataflow.graph import Graph, NodeFact
 from headwater.engine.change import Change, schema_of
 from headwater.errors import BadChange, FeedAway, QueryError, StageMissing
-from headwater.feeds.feed import FROM, REJECTED, Batch, Cursor
+from headwater.feeds.feed import FILES, FROM, REJECTED, Batch, Cursor
+from headwater.feeds.kinds import KINDS, checked_options
+from headwater.feeds.listing import taken_of
+from headwater.io.events import Delta
 from headwater.plan.program import WEIGHT
 
 
@@ -47,6 +51,8 @@ class Looks:
 
     batches: dict[str, BatchRead] = field(default_factory=dict)
     empty: set[str] = field(default_factory=set)
+    once: bool = False
+    """Whether a feed whose batch was taken is asked no more."""
 
 
 class Taking(Batches):
@@ -55,18 +61,25 @@ class Taking(Batches):
     _batches: Looks
 
     def fed(self) -> dict[str, SourceDef]:
-        """The sources that have feeds which are no directories."""
-        found = self.catalog.sources.items()
-        return {n: s for n, s in found if s.format is not None and not s.is_directory}
+        """The sources that have feeds."""
+        return {n: s for n, s in self.catalog.sources.items() if s.format is not None}
 
     def _cursor(self, source: str) -> Cursor:
         """The cursor that the version has for a source; None where it was of another kind of feed."""
-        fact = self.store.at(self.version).facts.get(f"{FROM}{source}")
-        return fact["cursor"] if fact and fact["of"] == self._opened[source].kind else None
+        facts, opened = self.store.at(self.version).facts, self._opened[source]
+        if getattr(opened.opened(), "by_name", False):
+            return well_defined(self.version, lambda: taken_of(source, facts))
+        fact = facts.get(f"{FROM}{source}")
+        return fact["cursor"] if fact and fact["of"] == opened.kind else None
 
-    def _look_again(self, rested: bool = False) -> None:
-        """What feeds have from now on is seen; with `rested` also of those that are left alone for a while."""
+    def _look_again(self, rested: bool = False, once: bool = False) -> None:
+        """What feeds have from now on is seen; with `rested` also of those that are left alone for a while.
+
+        With `once` each is asked for one batch until the next look.
+        """
         self._batches.empty.clear()
+        if rested:
+            self._batches.once = once
         for opened in self._opened.values() if rested else ():
             opened.pauses, opened.until = 0, 0.0
 
@@ -103,6 +116,11 @@ class Taking(Batches):
 
     def _read_batch(self, name: str) -> None:
         started = time.perf_counter()
+        made = self.catalog.sources[name]
+        if made.is_directory and self._opened[name].declared.options != made.options:
+            # Another process, or an older version, has said how its files are read.
+            checked_options(name, KINDS[made.format or ""], made.format or "", made.options)
+            self._open_feed(made, made.options, None)
         opened, after = self._opened[name], self._cursor(name)
         batch = opened.opened().read(after, opened.declared.limit)
         if batch is None:
@@ -117,40 +135,87 @@ class Taking(Batches):
         self._batches.batches[name] = BatchRead(name, after, batch, time.perf_counter() - started)
 
     def _take_batch(self, p: BatchRead, ready: Collection[str]) -> Commit | None:
-        """Applies a batch, and sets its cursor, in one commit; the right to write is held."""
-        writer = self._writing()
+        """Applies a batch, and sets its cursor, in one commit; the right to write is held.
+
+        Of one in pieces that does not fit the first half is tried, until the piece that is wrong is alone.
+        """
+        self._writing()
         self._batches.batches.pop(p.source, None)
         if self._cursor(p.source) != p.after:  # a run of another thread was there before
             return None
-        made, batch, opened = self.catalog.sources[p.source], p.batch, self._opened[p.source]
-        rejected = batch.rejected if batch.rejected is not None and len(batch.rejected) else None
-
-        def facts(version: int) -> Mapping[str, Any]:
-            return {f"{FROM}{p.source}": {"cursor": batch.cursor, "of": opened.kind}}
-
-        beside = Beside(
-            facts,
-            partial(_ran, p.source, p.seconds, 0 if rejected is None else len(rejected), ready),
-            {"source": p.source, "feed": opened.kind},
-            aside=partial(self._set_aside, made, rejected),
-            rejected={} if rejected is None else {p.source: len(rejected)},
-        )
-        points = {} if batch.punctuate is None else self._points({p.source: batch.punctuate})
-        rows = self._instead(p.source, batch.rows) if batch.whole else batch.rows
-        given = [] if rows is None else [(p.source, rows)]
-        try:
-            done = self._brought_in(
-                writer, given, None, batch.cast, points, beside, time.perf_counter()
-            )
-        except BadChange as e:
-            raise Failed(e) from e
+        opened, pieces = self._opened[p.source], list(p.batch.pieces or [p.batch])
+        all_pieces = len(pieces)
+        while True:
+            try:
+                done = self._taken(p, pieces, p.seconds * len(pieces) / all_pieces, ready)
+                break
+            except BadChange as e:
+                if len(pieces) == 1:
+                    told = f"`{pieces[0].name}` does not fit: {e.what}"
+                    raise Failed(BadChange(told, hint=e.hint) if pieces[0].name else e) from e
+                del pieces[len(pieces) // 2 :]
         opened.pauses = 0
+        if self._batches.once or getattr(opened.opened(), "endless", False):
+            self._batches.empty.add(p.source)
         with contextlib.suppress(FeedAway):  # it is told with the next batch
             if hasattr(opened.opened(), "committed"):
-                opened.opened().committed(batch.cursor)
+                opened.opened().committed(pieces[-1].cursor)
         return done
 
-    def _instead(self, source: str, rows: pa.Table) -> pa.Table:
+    def _taken(
+        self, p: BatchRead, pieces: list[Batch], seconds: float, ready: Collection[str]
+    ) -> Commit:
+        """The commit of some pieces of a batch."""
+        made, opened = self.catalog.sources[p.source], self._opened[p.source]
+        found = [x.rejected for x in pieces if x.rejected is not None and len(x.rejected)]
+        rejected = pa.concat_tables(found) if found else None
+        count = 0 if rejected is None else len(rejected)
+        changes, kept = self._changes(made, pieces)
+        places = {x.read for x in pieces}
+        beside = Beside(
+            partial(self._cursor_facts, p, pieces),
+            partial(_ran, p.source, seconds, count, ready),
+            {"source": p.source, "feed": opened.kind, **_told_of(pieces)},
+            aside=lambda version: {**kept, **self._set_aside(made, rejected, version)},
+            rejected={p.source: count} if count else {},
+            read="spark" if "spark" in places else "driver",
+        )
+        over = pieces[-1].punctuate
+        points = {} if over is None else self._points({p.source: over})
+        cast, started = pieces[0].cast, time.perf_counter()
+        return self._brought_in(self._writing(), changes, None, cast, points, beside, started)
+
+    def _cursor_facts(self, p: BatchRead, pieces: list[Batch], version: int) -> dict[str, Any]:
+        """The facts that say how far a feed was taken; without names that nobody can take again."""
+        opened = self._opened[p.source]
+        feed: Any = opened.opened()
+        if not getattr(feed, "by_name", False):
+            return {f"{FROM}{p.source}": {"cursor": pieces[-1].cursor, "of": opened.kind}}
+        assert self._writer is not None
+        gone = feed.forgotten(p.after, self._writer.floor())
+        new = {n: [*mark, version] for x in pieces for n, mark in x.cursor.items()}
+        return {f"{FROM}{p.source}/{n}": m for n, m in {**dict.fromkeys(gone), **new}.items()}
+
+    def _changes(
+        self, made: SourceDef, pieces: list[Batch]
+    ) -> tuple[list[tuple[str, Any]], dict[str, Change]]:
+        """The changes that pieces are; and of the relation that has the rows of each file, where they replace others."""
+        changes, kept = [], dict[str, Change]()
+        for x in pieces:
+            if x.rows is None:
+                continue
+            if not x.replaces:
+                rows = self._in_place_of_all(made.name, x.rows) if x.whole else x.rows
+                changes.append((made.name, rows))
+                continue
+            aside = self.catalog.sources[f"{made.name}{FILES}"]
+            before = replaced_rows(made, self.lookup(aside.name, (x.name,), None))
+            changes.append((made.name, Delta(x.rows, before)))
+            for relation, change in file_change(aside, x, before, self).items():
+                kept[relation] = kept.get(relation, Change()).with_rows(change)
+        return changes, kept
+
+    def _in_place_of_all(self, source: str, rows: pa.Table) -> pa.Table:
         """The change from what a source has to rows that are all it is to have."""
         there = self.table(source)
         wanted = rows.append_column(WEIGHT, pa.repeat(pa.scalar(1, pa.int64()), rows.num_rows))
@@ -178,6 +243,11 @@ def not_opened(made: SourceDef) -> StageMissing:
         f"the source `{made.name}` has a feed of kind {made.format} that this process has not declared",
         hint="declare it again with db.source(..., format= or feed=); one that is declared without has none any more",
     )
+
+
+def _told_of(pieces: list[Batch]) -> dict[str, Any]:
+    """What the note of a version says of the files that it took."""
+    return {"files": len(pieces)} if pieces[0].name else {}
 
 
 def _ran(

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from headwater.api.catalog import Catalog, SourceDef, ViewDef, rounds_sums
+from headwater.api.catalog import Catalog, SourceDef, ViewDef
 from headwater.api.nearness import kept_near
 from headwater.api.over import of_rows, still_whole
+from headwater.api.rounding import rounds_sums
 from headwater.calculus.patterns import Punctuations
 from headwater.calculus.terms import Term, relations
 from headwater.calculus.types import MapType, RecordType, bag

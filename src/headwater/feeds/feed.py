@@ -25,6 +25,8 @@ POLICIES = ("stop", "skip", "aside")
 REJECTED = "_rejected"
 REJECTED_DDL = "record STRING, place STRING, why STRING, version BIGINT"
 """The relation of records that were set aside: behind the name of its source, and its columns."""
+FILES, NAME = "_files", "file"
+"""The relation of the rows of each file, where changed ones replace them, and its key."""
 MOST_ROWS, MOST_BYTES, MOST_SECONDS = 1_000_000, 256 << 20, 1.0
 """What a batch is at the most unless options say otherwise."""
 
@@ -52,6 +54,14 @@ class Batch:
     """Records that do not fit: `record`, `place` and `why`, all texts. There are none where the policy is `stop`: that is raised."""
     punctuate: Any = None
     """What of the source is over behind it."""
+    pieces: tuple[Batch, ...] = ()
+    """What it is made of, in place of rows: each may be committed without those behind it, where one of them does not fit."""
+    name: str = ""
+    """What a piece is called: its file."""
+    replaces: bool = False
+    """Whether its rows replace those that came before under the same name."""
+    read: str = "here"
+    """Where it was read: here, or on Spark."""
     whole: bool = False
     """Whether the rows, which are a table then, are all that the source has behind the batch: what was there before goes."""
 
@@ -73,6 +83,11 @@ class Feed(Protocol):
     """
 
     replays: ClassVar[bool] = True
+    by_name: ClassVar[bool] = False
+    """Whether its cursor is a set of names: `after` has all that were taken, as `listing.Mark`, and a batch's cursor
+    those that it adds, with what is noted of each. Each is a fact of its own."""
+    endless: ClassVar[bool] = False
+    """Whether there is always more, so that it is asked once a look (a clock)."""
 
     def read(self, after: Cursor, limit: Limit) -> Batch | None: ...
 
@@ -97,6 +112,7 @@ class Declared:
     zone: str = "UTC"
     spark: Any = None
     """A function that gives the session of Spark, which is started by that if there is none."""
+    format: str = ""
     home: str = ""
     """A directory in which a feed may keep what it needs beside its cursor; a copy of the database may lack it."""
 

@@ -60,7 +60,7 @@ class Option:
 
 
 AMOUNTS = {"max_rows": Option(NUMBER), "max_bytes": Option(NUMBER), "max_seconds": Option(SECONDS)}
-"""Options of every kind: what a batch is at the most."""
+"""Options of kinds that are read by amounts: what a batch is at the most."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +80,13 @@ class Kind:
     """The extra of Headwater's package that has the libraries it imports."""
     needs: tuple[str, ...] = ()
     """Those libraries, by the names that they are imported by."""
+    amounts: tuple[str, ...] = (*AMOUNTS,)
+    """Which of `AMOUNTS` it keeps to."""
+
+    @property
+    def known(self) -> dict[str, Option]:
+        """All options that it takes."""
+        return {**self.options, **{n: AMOUNTS[n] for n in self.amounts}}
 
     @property
     def module(self) -> Any:
@@ -97,16 +104,34 @@ class Kind:
         if check is not None:
             check(declared)
 
-    def takes(self, option: str) -> Option | None:
-        """An option by its name, if the kind has it."""
-        return self.options.get(option) or AMOUNTS.get(option)
-
     def shown(self, options: Mapping[str, str]) -> dict[str, str]:
         """Options without secrets, as the log has them."""
-        known = ((n, v, self.takes(n)) for n, v in options.items())
+        known = ((n, v, self.known.get(n)) for n, v in options.items())
         return {n: v for n, v, o in known if o is None or not o.secret}
 
 
+_FILES = {
+    "max_files": Option(NUMBER),
+    "changed": Option(("stop", "replace")),
+    "deletes": Option(),
+    "new_columns": Option(("stop", "ignore")),
+}
+_OF_FILES: dict[str, dict[str, Option]] = {
+    "parquet": {},
+    "csv": {"header": Option(BOOLEAN), "delimiter": Option(CHARACTER), "null_value": Option()},
+    "json": {},
+    "xml": {"row_tag": Option()},
+    "text": {},
+}
+KINDS: dict[str, Kind] = {
+    name: Kind(
+        "headwater.feeds.directory:DirectoryFeed",
+        {**_FILES, **options},
+        path=True,
+        amounts=("max_bytes",),
+    )
+    for name, options in _OF_FILES.items()
+}
 _NEW_COLUMNS = Option(("ignore", "stop"))
 _POSTGRES = {
     "host": Option(),
@@ -137,7 +162,7 @@ _KAFKA = {
     "time_unit": Option(("millis", "micros", "nanos")),
     "new_columns": _NEW_COLUMNS,
 }
-KINDS: dict[str, Kind] = {
+KINDS |= {
     "delta": Kind(
         "headwater.feeds.delta:DeltaFeed",
         {"new_columns": _NEW_COLUMNS},
@@ -159,7 +184,24 @@ KINDS: dict[str, Kind] = {
     ),
 }
 """The kinds that a `format=` names."""
-OBJECTS: dict[str, Kind] = {"iterable": Kind(""), "feed": Kind("")}
+KINDS |= {
+    "socket": Kind(
+        "headwater.feeds.socket:SocketFeed",
+        {
+            "host": Option(needed=True),
+            "port": Option(NUMBER, needed=True),
+            "lines": Option(("json", "csv", "text")),
+            "delimiter": Option(CHARACTER),
+            "null_value": Option(),
+            "new_columns": Option(("stop", "ignore")),
+        },
+    ),
+    "clock": Kind("headwater.feeds.clock:ClockFeed", {"every": Option(SECONDS)}, amounts=()),
+}
+OBJECTS: dict[str, Kind] = {
+    "iterable": Kind("", amounts=("max_rows", "max_seconds")),
+    "feed": Kind(""),
+}
 """The kinds that an object given as `feed=` is of."""
 
 
@@ -178,7 +220,7 @@ def module_of(make: str, needs: Iterable[str], extra: str, what: str) -> Any:
 
 def checked_options(source: str, kind: Kind, called: str, given: Any) -> dict[str, str]:
     """The options of a feed as text; QueryError names what means nothing, and never shows a secret."""
-    return checked("source", source, {**kind.options, **AMOUNTS}, called, given)
+    return checked("source", source, kind.known, called, given)
 
 
 def checked(
@@ -226,7 +268,11 @@ def kind_of(source: str, format: Any) -> Kind:
     return KINDS[format]
 
 
-def check_policy(source: str, bad: Any) -> None:
-    """Raises for a policy that is none."""
+def check_policy(source: str, bad: Any, format: str | None) -> None:
+    """Raises for a policy that is none, or of a source that has no feed."""
+    if bad in POLICIES[1:] and format is None:
+        raise QueryError(
+            f"`{source}` has bad={bad!r} and no feed", hint="say format= or feed=, or leave it out"
+        )
     if bad not in POLICIES:
         raise QueryError(f"`bad` of `{source}` is {bad!r}", hint=f"one of {', '.join(POLICIES)}")

@@ -4,8 +4,9 @@
     a key alone    whatever row has it goes
 
 They come as `Delta(upserts=, deletes=)`, where deletions may have the columns of the key alone, or as rows whose
-`_change_type` is `upsert` or `delete_key`; beside such rows a `delete` is one of its key, too. Here they get the form
-of rows with a weight: 1 is a row to be there, -1 a key to be gone. What they mean is in `io/upserts`.
+`_change_type` is `upsert` or `delete_key`; beside such rows a `delete` is one of its key, too. Inserts are by key where
+something is to become of those whose key is there, and everything is where events have a sequence. Here they get the
+form of rows with a weight: 1 is a row to be there, -1 a key to be gone, 2 an insert. What they mean is in `io/upserts`.
 """
 
 from __future__ import annotations
@@ -17,20 +18,27 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
-from headwater.calculus.types import RecordType
+from headwater.calculus.types import KeyType, RecordType
 from headwater.engine.change import Change, schema_of
 from headwater.errors import BadChange
 from headwater.plan.program import WEIGHT
 from headwater.state.run import column
 
 CHANGE_TYPE = "_change_type"
-UPSERT, DELETE_KEY = "upsert", "delete_key"
-ORDERED = (UPSERT, DELETE_KEY, "delete")
-"""What is taken by key, where a table has one of the first two."""
+INSERT, DELETE, UPSERT, DELETE_KEY = "insert", "delete", "upsert", "delete_key"
+BEFORE, AFTER = "update_preimage", "update_postimage"
+PUT, GONE, NEW = 1, -1, 2
+"""What stands for a weight where rows are by key: the row is to be there, its key is to be gone, the row is inserted."""
+BY_WEIGHT, SKIPPED = 0, 3
+ERROR, REPLACE, IGNORE = "error", "replace", "ignore"
+CONFLICTS = (ERROR, REPLACE, IGNORE)
+"""What an insert of a key that is there does."""
 BESIDE = (WEIGHT, CHANGE_TYPE, "_commit_version", "_commit_timestamp", "_version")
 """Columns that a change may have beside those of its source."""
+Codes = np.ndarray[Any, np.dtype[np.int64]]
 
 
 @dataclass(frozen=True)
@@ -66,13 +74,81 @@ class Staged:
         return self.rows.rows + self.by_key.rows
 
 
-def check_keyed(name: str, key: Sequence[str]) -> None:
-    """Raises where rows are to be upserted into a source that has no key."""
-    if not key:
-        raise BadChange(
-            f"`{name}` has no key, by which rows could be upserted",
-            hint="declare it with key=..., or give the old rows as deletes and the new ones as inserts",
-        )
+@dataclass(frozen=True)
+class ByKey:
+    """How a source takes rows by key: its key, what an insert of a key that is there does, and what orders events."""
+
+    key: tuple[str, ...] = ()
+    conflict: str = ERROR
+    sequence: str = ""
+    """The column that says which of two events of a key is the newer one."""
+    beside: KeyType | None = None
+    """Its type, where it is no column of the source and comes with the change alone."""
+
+    def given(self, row: RecordType) -> RecordType:
+        """A row as it is given: with its sequence, where that is none of its columns."""
+        if self.beside is None:
+            return row
+        return RecordType((*row.fields, (self.sequence, self.beside)))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What a deletion by key has to say: its key, and its sequence."""
+        more = (self.sequence,) if self.sequence and self.sequence not in self.key else ()
+        return (*self.key, *more)
+
+    def check(self, name: str) -> None:
+        """Raises where rows are to be upserted into a source that has no key."""
+        if not self.key:
+            raise BadChange(
+                f"`{name}` has no key, by which rows could be upserted",
+                hint="declare it with key=..., or give the old rows as deletes and the new ones as inserts",
+            )
+
+    def codes(self, name: str, table: pa.Table, how: str) -> Codes | None:
+        """What each row of a table is that was given as inserts, or as deletes; None if all are by weight."""
+        kinds = _kinds(table)
+        all_of_it = bool(self.sequence)
+        taken = all_of_it or self.conflict != ERROR
+        if kinds is None:
+            if not (all_of_it if how == DELETE else taken):
+                return None
+            comes = _signs(table) if how == INSERT else -_signs(table)
+            gone = GONE if all_of_it else BY_WEIGHT
+            return np.where(comes > 0, NEW, gone)
+        by_key = bool(np.isin(kinds, [UPSERT, DELETE_KEY]).any())
+        if by_key:
+            self.check(name)
+        if how == DELETE and (by_key or all_of_it):
+            raise BadChange(
+                f"the deletes of `{name}` have rows that say what they are in `{CHANGE_TYPE}`",
+                hint="give the table itself as the change, and its rows are what they say",
+            )
+        if not by_key and not taken:
+            return None
+        codes = {
+            UPSERT: PUT,
+            DELETE_KEY: GONE,
+            INSERT: NEW if taken else BY_WEIGHT,
+            AFTER: PUT if taken else BY_WEIGHT,
+            DELETE: GONE if by_key or all_of_it else BY_WEIGHT,
+            BEFORE: SKIPPED if all_of_it else BY_WEIGHT,
+        }
+        return np.array([codes.get(k, BY_WEIGHT) for k in kinds], np.int64)
+
+
+def _kinds(table: pa.Table) -> np.ndarray[Any, Any] | None:
+    """What the rows of a table say that they are."""
+    given = next((n for n in table.column_names if n.lower() == CHANGE_TYPE), None)
+    return None if given is None else np.array(table.column(given).to_pylist(), object)
+
+
+def _signs(table: pa.Table) -> Codes:
+    """The signs of weights: 1 where there are none."""
+    given = next((n for n in table.column_names if n.lower() == WEIGHT), None)
+    if given is None or not pa.types.is_integer(table.schema.field(given).type):
+        return np.ones(table.num_rows, np.int64)
+    return np.sign(np.asarray(pc.fill_null(table.column(given), 1)).astype(np.int64))
 
 
 def key_row(row: RecordType, key: Sequence[str]) -> RecordType:
@@ -112,33 +188,14 @@ def with_gaps(row: RecordType, rows: Sequence[Mapping[Any, Any]]) -> Sequence[Ma
         return rows
     out = []
     for r in rows:
-        if r.get(CHANGE_TYPE) in (DELETE_KEY, "delete"):
+        if r.get(CHANGE_TYPE) in (DELETE_KEY, DELETE):
             known = {str(n).lower() for n in r}
             r = {**{n: None for n, _ in row.fields if n.lower() not in known}, **r}
         out.append(r)
     return out
 
 
-def divided(
-    name: str, key: Sequence[str], table: pa.Table
-) -> tuple[pa.Table, pa.Table, np.ndarray[Any, Any]] | None:
-    """A table whose rows say what they are: those with weights, those by key, and the weights that say which is which.
-
-    None if there are none by key.
-    """
-    given = next((n for n in table.column_names if n.lower() == CHANGE_TYPE), None)
-    if given is None:
-        return None
-    kinds = np.array(table.column(given).to_pylist(), object)
-    if not np.isin(kinds, [UPSERT, DELETE_KEY]).any():
-        return None
-    check_keyed(name, key)
-    mine = np.isin(kinds, ORDERED)
-    weights = np.where(kinds[mine] == UPSERT, 1, -1)
-    return table.filter(pa.array(~mine)), table.filter(pa.array(mine)).drop_columns(given), weights
-
-
-def ordered(name: str, rows: pa.Table, weights: np.ndarray[Any, Any]) -> pa.Table:
+def ordered(name: str, rows: pa.Table, codes: Codes) -> pa.Table:
     """Rows of a source by key: with the weights that say what becomes of each."""
     if rows.num_rows and (np.abs(np.asarray(column(rows, WEIGHT))) != 1).any():
         raise BadChange(
@@ -146,7 +203,7 @@ def ordered(name: str, rows: pa.Table, weights: np.ndarray[Any, Any]) -> pa.Tabl
             hint="a key is there once: leave it out",
         )
     at = rows.schema.get_field_index(WEIGHT)
-    return rows.set_column(at, WEIGHT, pa.array(weights, pa.int64()))
+    return rows.set_column(at, WEIGHT, pa.array(codes, pa.int64()))
 
 
 def filled(row: RecordType, keys: pa.Table) -> pa.Table:

@@ -1,4 +1,4 @@
-"""Files of rows, read in this process: Parquet, CSV and JSON with an object a line, in the columns of a source.
+"""Files of rows, read in this process: Parquet, CSV, JSON with an object a line, XML and lines of text, in the columns of a source.
 
 Parquet has types, and is taken as an Arrow table is. Text is read by the types of the source, as `apply(cast=True)` reads
 it, so that a number or time in a file is what Spark's CAST makes of it, and what is none is an error with its row. In CSV
@@ -8,9 +8,11 @@ a field without quotes that is empty, or is `null_value`, is NULL.
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Mapping
+import io
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
@@ -20,6 +22,7 @@ import pyarrow.parquet as pq
 from headwater.calculus.types import (
     BINARY,
     DATE,
+    STRING,
     TIMESTAMP,
     TIMESTAMP_NTZ,
     Boxed,
@@ -28,51 +31,26 @@ from headwater.calculus.types import (
     MapType,
     RecordType,
 )
-from headwater.errors import BadChange, QueryError
+from headwater.errors import QueryError
 from headwater.interop.arrow_types import arrow_type
 from headwater.plan.program import WEIGHT
 
-FORMATS = ("parquet", "csv", "json")
-MOST_FILES, MOST_BYTES = 100, 256 << 20
-"""What is read at a time unless the options say otherwise."""
-_AMOUNTS = ("max_files", "max_bytes")
-_OF_CSV = ("header", "delimiter", "null_value")
+FORMATS = ("parquet", "csv", "json", "xml", "text")
+KIND = "_change_type"
+UNREADABLE = (pa.ArrowException, OSError, UnicodeError, csv.Error, ElementTree.ParseError)
+"""What a file that is of another format raises."""
 _NESTED = (Boxed, ListType, RecordType)
-
-
-def checked_options(source: str, format: Any, options: Mapping[str, Any]) -> dict[str, str]:
-    """The options of a directory as text; QueryError names what means nothing."""
-    if format not in FORMATS:
-        told = "has a path and no format" if format is None else f"has the format {format!r}"
-        raise QueryError(f"the source `{source}` {told}", hint=f"one of {', '.join(FORMATS)}")
-    known = (*_AMOUNTS, *(_OF_CSV if format == "csv" else ()))
-    out: dict[str, str] = {}
-    for name, value in options.items():
-        if name not in known:
-            raise QueryError(
-                f"the option `{name}` of `{source}` means nothing for {format} files",
-                hint=f"options: {', '.join(known)}",
-            )
-        out[name] = str(value).lower() if isinstance(value, bool) else str(value)
-        _check_option(source, name, out[name])
-    return out
-
-
-def _check_option(source: str, name: str, value: str) -> None:
-    wanted = {
-        "header": (value in ("true", "false"), "true or false"),
-        "delimiter": (len(value) == 1 and value not in '"\r\n', "one character"),
-        "null_value": (True, "text"),
-    }
-    right, hint = wanted.get(name, (value.isdecimal() and int(value) > 0, "a number above 0"))
-    if not right:
-        raise QueryError(f"the option `{name}` of `{source}` is {value!r}", hint=f"give {hint}")
 
 
 def check_held(source: str, row: RecordType, format: str) -> None:
     """Raises where files of a format cannot hold rows of a source."""
+    if format == "text" and [t for _, t in row.fields] != [STRING]:
+        raise QueryError(
+            f"`{source}` has other columns than one of text, and text files have lines",
+            hint="declare one column: line STRING",
+        )
     for n, t in row.fields:
-        nested = format == "csv" and isinstance(t, _NESTED)
+        nested = format in ("csv", "xml") and isinstance(t, _NESTED)
         if nested or (format != "parquet" and t == BINARY):
             told = "an array or struct" if nested else "BINARY"
             raise QueryError(
@@ -81,42 +59,48 @@ def check_held(source: str, row: RecordType, format: str) -> None:
             )
 
 
-def limits(options: Mapping[str, str]) -> tuple[int, int]:
-    """How many files and bytes are read at a time."""
-    return int(options.get("max_files", MOST_FILES)), int(options.get("max_bytes", MOST_BYTES))
+def parse(
+    data: Path | bytes,
+    row: RecordType,
+    format: str,
+    options: Mapping[str, str],
+    names: Sequence[str] = (),
+) -> pa.Table:
+    """The rows of a file or of some bytes, to be applied with `cast` where they are text; raises what is in `UNREADABLE`.
+
+    `names` are the columns of CSV whose header was read before.
+    """
+    return _READERS[format](data, row, options, names)
 
 
-def read_file(path: Path, row: RecordType, format: str, options: Mapping[str, str]) -> pa.Table:
-    """The rows of a file, to be applied with `cast` where it is text; BadChange says what is wrong with it."""
-    try:
-        return _READERS[format](path, row, options)
-    except (pa.ArrowException, OSError, UnicodeError, csv.Error) as e:
-        told = e.strerror if isinstance(e, OSError) and e.strerror else str(e)
-        first = (told.splitlines() or [type(e).__name__])[0]
-        raise BadChange(
-            f"`{path.name}` cannot be read as {format}: {first}",
-            hint="mend the file, or take it away",
-        ) from e
+def _open(data: Path | bytes) -> Any:
+    return data if isinstance(data, Path) else pa.BufferReader(data)
 
 
-def _parquet(path: Path, row: RecordType, options: Mapping[str, str]) -> pa.Table:
-    with pq.ParquetFile(path) as file:
+def _parquet(
+    data: Path | bytes, row: RecordType, options: Mapping[str, str], names: Sequence[str]
+) -> pa.Table:
+    with pq.ParquetFile(_open(data)) as file:
         return file.read()
 
 
-def _csv(path: Path, row: RecordType, options: Mapping[str, str]) -> pa.Table:
+def _csv(
+    data: Path | bytes, row: RecordType, options: Mapping[str, str], names: Sequence[str]
+) -> pa.Table:
     """Every column as text; names come from the first line, or, without a header, from the source in its order."""
-    delimiter, header = options.get("delimiter", ","), options.get("header", "true") == "true"
-    names = [n for n, _ in row.fields]
-    if header:
-        with path.open(encoding="utf-8-sig", newline="") as lines:
-            names = next(csv.reader(lines, delimiter=delimiter), [])
+    skip = 0
+    if not names:
+        skip = int(options.get("header", "true") == "true")
+        names = [n for n, _ in row.fields]
+        if skip:
+            with _text(data) as lines:
+                names = next(csv.reader(lines, delimiter=options.get("delimiter", ",")), [])
     types = {n: pa.int64() if n == WEIGHT else pa.large_string() for n in names}
     nulls = list(dict.fromkeys(["", options.get("null_value", "")]))
     return pa_csv.read_csv(
-        path,
-        pa_csv.ReadOptions(column_names=names, skip_rows=0, skip_rows_after_names=int(header)),
-        pa_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+        _open(data),
+        pa_csv.ReadOptions(column_names=names, skip_rows=0, skip_rows_after_names=skip),
+        pa_csv.ParseOptions(delimiter=options.get("delimiter", ","), newlines_in_values=True),
         pa_csv.ConvertOptions(
             column_types=types,
             null_values=nulls,
@@ -126,15 +110,70 @@ def _csv(path: Path, row: RecordType, options: Mapping[str, str]) -> pa.Table:
     )
 
 
-def _json(path: Path, row: RecordType, options: Mapping[str, str]) -> pa.Table:
+def _text(data: Path | bytes) -> Any:
+    if isinstance(data, Path):
+        return data.open(encoding="utf-8-sig", newline="")
+    return io.StringIO(data.decode("utf-8-sig"), newline="")
+
+
+def _json(
+    data: Path | bytes, row: RecordType, options: Mapping[str, str], names: Sequence[str]
+) -> pa.Table:
     """An object a line; keys that are missing are NULL, and times are text until they are cast."""
     schema = pa.schema([(n, _json_type(t)) for n, t in row.fields])
-    table = pa_json.read_json(path, parse_options=pa_json.ParseOptions(explicit_schema=schema))
+    other = "infer"
+    if options.get("new_columns") == "ignore":
+        schema = schema.append(pa.field(WEIGHT, pa.int64())).append(pa.field(KIND, pa.string()))
+        other = "ignore"
+    table = pa_json.read_json(
+        _open(data),
+        parse_options=pa_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior=other),
+    )
+    for n in (WEIGHT, KIND) if other == "ignore" else ():
+        if table.column(n).null_count == table.num_rows:
+            table = table.drop_columns([n])
     for n, t in row.fields:
         if isinstance(t, _NESTED):
             at = table.column_names.index(n)
             table = table.set_column(at, n, table.column(n).cast(arrow_type(t)))
     return table
+
+
+def _lines(
+    data: Path | bytes, row: RecordType, options: Mapping[str, str], names: Sequence[str]
+) -> pa.Table:
+    """A line a row, in the only column; lines end with a newline, before which a carriage return is dropped."""
+    raw = data.read_bytes() if isinstance(data, Path) else data
+    raw = raw.removeprefix(b"\xef\xbb\xbf")
+    lines = raw.decode("utf-8").split("\n")
+    if lines and not lines[-1]:
+        del lines[-1]
+    return pa.table({row.fields[0][0]: [x.removesuffix("\r") for x in lines]})
+
+
+def _xml(
+    data: Path | bytes, row: RecordType, options: Mapping[str, str], names: Sequence[str]
+) -> pa.Table:
+    """An element of the name `row_tag` a row: its attributes, and the text of what is inside of it, by the names of columns."""
+    tag = options.get("row_tag", "row")
+    fields = [n for n, _ in row.fields]
+    rows: list[dict[str, str | None]] = []
+    for _, element in ElementTree.iterparse(_open_plain(data)):
+        if _local(element.tag) == tag:
+            cells: dict[str, str | None] = {_local(k): v for k, v in element.attrib.items()}
+            cells |= {_local(c.tag): c.text for c in element}
+            rows.append(cells)
+            element.clear()
+    found = list(dict.fromkeys([*fields, *(k for r in rows for k in r)]))
+    return pa.table({n: pa.array([r.get(n) for r in rows], pa.large_string()) for n in found})
+
+
+def _open_plain(data: Path | bytes) -> Any:
+    return str(data) if isinstance(data, Path) else io.BytesIO(data)
+
+
+def _local(tag: str) -> str:
+    return tag.rpartition("}")[2]
 
 
 def _json_type(t: KeyType) -> pa.DataType:
@@ -146,8 +185,10 @@ def _json_type(t: KeyType) -> pa.DataType:
     return pa.string() if t in (DATE, TIMESTAMP, TIMESTAMP_NTZ) else arrow_type(t)
 
 
-_READERS: dict[str, Callable[[Path, RecordType, Mapping[str, str]], pa.Table]] = {
+_READERS: dict[str, Callable[..., pa.Table]] = {
     "parquet": _parquet,
     "csv": _csv,
     "json": _json,
+    "xml": _xml,
+    "text": _lines,
 }

@@ -25,14 +25,21 @@ from headwater.errors import BadChange
 from headwater.interop.arrow_types import arrow_type
 from headwater.interop.spark_text import column_name, spark_type
 from headwater.io.events import (
+    AFTER,
+    BEFORE,
     BESIDE,
+    BY_WEIGHT,
     CHANGE_TYPE,
+    DELETE,
     DELETE_KEY,
+    GONE,
+    INSERT,
+    PUT,
+    SKIPPED,
     UPSERT,
+    ByKey,
     Delta,
     Staged,
-    check_keyed,
-    divided,
     filled,
     key_row,
     only_keys,
@@ -43,8 +50,8 @@ from headwater.io.limits import Limit, check_limits
 from headwater.io.values import NOT_FITTING, WEIGHTS, converted, in_type, no_zone
 from headwater.plan.program import WEIGHT
 
-SIGNS = {"insert": 1, "update_postimage": 1, "delete": -1, "update_preimage": -1}
-INSERT, DELETE = "insert", "delete"
+SIGNS = {INSERT: 1, AFTER: 1, DELETE: -1, BEFORE: -1}
+WEIGHED = ByKey()
 
 
 def stage(
@@ -56,30 +63,30 @@ def stage(
     zone: str = "UTC",
     cast: bool = False,
     limits: Sequence[Limit] = (),
-    key: Sequence[str] = (),
+    by: ByKey = WEIGHED,
 ) -> Staged:
     """A change of a source, evaluated once; times of day without a zone are of the one given.
 
-    With `cast` text and fractions are read as what the columns are. `key` is that of the source, if it has one.
+    With `cast` text and fractions are read as what the columns are. `by` says how the source takes rows by key.
     """
     given = given if isinstance(given, Delta) else Delta(given)
     out = Staged()
     for data, how in ((given.inserts, INSERT), (given.deletes, DELETE), (given.upserts, UPSERT)):
         if data is None:
             continue
-        shape = row
+        shape = by.given(row)
         if how == UPSERT:
-            check_keyed(name, key)
+            by.check(name)
         elif how == DELETE:
-            data, alone = only_keys(row, key, data)
+            data, alone = only_keys(shape, by.columns, data)
             if alone:
-                how, shape = DELETE_KEY, key_row(row, key)
+                how, shape = DELETE_KEY, key_row(shape, by.columns)
         if isinstance(data, DataFrame):
             parts = _frame(name, shape, data, root, counts, cast)
         else:
             parts = iter([(_table(name, shape, data, zone, cast), False)])
         for table, in_file in parts:
-            told, by_key = _sorted_out(name, row, key, table, how, zone, cast, limits)
+            told, by_key = _sorted_out(name, row, by, table, how, zone, cast, limits)
             out += Staged(_held(told, root, in_file), _held(by_key, root, in_file))
     if not out.rows.tables and not out.rows.files:
         out += Staged(Change.of(schema_of(row).empty_table()))
@@ -89,7 +96,7 @@ def stage(
 def _sorted_out(
     name: str,
     row: RecordType,
-    key: Sequence[str],
+    by: ByKey,
     table: pa.Table,
     how: str,
     zone: str,
@@ -97,25 +104,28 @@ def _sorted_out(
     limits: Sequence[Limit],
 ) -> tuple[pa.Table | None, pa.Table | None]:
     """A table that was given as rows with weights, and as rows by key."""
+    shape = by.given(row)
     if how == DELETE_KEY:
-        keys = checked(name, key_row(row, key), table, 1, zone, cast)
-        return None, filled(row, ordered(name, keys, np.full(table.num_rows, -1)))
-    told, by_key, weights = table, None, np.ones(table.num_rows, np.int64)
+        keys = checked(name, key_row(shape, by.columns), table, 1, zone, cast)
+        return None, filled(shape, ordered(name, keys, np.full(table.num_rows, GONE)))
     if how == UPSERT:
-        told, by_key = None, _plain(name, table)
-    elif (parts := divided(name, key, table)) is not None:
-        if how == DELETE:
-            raise BadChange(
-                f"the deletes of `{name}` have rows that are upserted",
-                hint="give the table itself as the change, and its rows are what they say",
-            )
-        told, by_key, weights = parts
-    if told is not None:
-        told = checked(name, row, told, -1 if how == DELETE else 1, zone, cast)
-        check_limits(name, limits, told)
-    if by_key is not None:
-        by_key = ordered(name, checked(name, row, by_key, 1, zone, cast), weights)
-        check_limits(name, limits, by_key.filter(pa.array(weights > 0)))
+        codes = np.full(table.num_rows, PUT)
+        table = _plain(name, table)
+    else:
+        found = by.codes(name, table, how)
+        if found is None:
+            told = checked(name, row, table, -1 if how == DELETE else 1, zone, cast)
+            check_limits(name, limits, told)
+            return told, None
+        codes = found
+    told = table.filter(pa.array(codes == BY_WEIGHT))
+    told = checked(name, shape, told, -1 if how == DELETE else 1, zone, cast)
+    check_limits(name, limits, told)
+    mine = (codes != BY_WEIGHT) & (codes != SKIPPED)
+    rows = table.filter(pa.array(mine))
+    rows = rows.drop_columns([n for n in rows.column_names if n.lower() == CHANGE_TYPE])
+    by_key = ordered(name, checked(name, shape, rows, 1, zone, cast), codes[mine])
+    check_limits(name, limits, by_key.filter(pa.array(codes[mine] != GONE)))
     return told, by_key
 
 

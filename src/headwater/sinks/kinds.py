@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headwater.errors import QueryError
-from headwater.feeds.kinds import Option, checked, module_of
+from headwater.feeds.kinds import NUMBER, Option, checked, module_of
 from headwater.sinks.sink import Sink, Target
 
 COMMON = {"gap": Option(("whole", "stop"))}
@@ -52,6 +52,11 @@ class Kind:
 
 
 KINDS: dict[str, Kind] = {
+    "parquet": Kind(
+        "headwater.sinks.parquet:make",
+        {"slice_rows": Option(NUMBER), "keep": Option(NUMBER)},
+        path=True,
+    ),
     "jsonl": Kind("headwater.sinks.jsonl:make", path=True, nested=True),
 }
 FOREACH = Kind("", nested=True)

@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import uuid
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -31,19 +32,8 @@ class Folder:
 
     def place(self) -> Place | None:
         """What the pointer says; None without one, and then there are no files of others. Removes what a killed process left."""
-        names = self.names()
-        for name in names:
-            if _HIDDEN.fullmatch(name):
-                self.remove(name)
-        if POINTER not in names:
-            others = [
-                n for n in names if not n.startswith((".", "_")) and not self.own.fullmatch(n)
-            ]
-            if others:
-                raise SinkError(
-                    f"the directory {self.path} of the sink `{self.sink}` has files of others: {others[0]}",
-                    hint="take a new directory, or an empty one",
-                )
+        self.check_own()
+        if POINTER not in self.names():
             return None
         with self.telling("read"):
             text = (self.path / POINTER).read_text()
@@ -54,6 +44,19 @@ class Folder:
                 f"{self.path / POINTER} does not say what the sink `{self.sink}` has",
                 hint="take the directory away, and the whole view is written again",
             ) from e
+
+    def check_own(self) -> None:
+        """Removes what a killed process left; SinkError where the directory is somebody else's."""
+        names = self.names()
+        for name in names:
+            if _HIDDEN.fullmatch(name):
+                self.remove(name)
+        others = [n for n in names if not n.startswith((".", "_")) and not self.own.fullmatch(n)]
+        if others and POINTER not in names:
+            raise SinkError(
+                f"the directory {self.path} of the sink `{self.sink}` has files of others: {others[0]}",
+                hint="take a new directory, or an empty one",
+            )
 
     def names(self) -> list[str]:
         """The names of all files and folders, hidden ones too."""
@@ -71,9 +74,13 @@ class Folder:
         self._write(POINTER, [json.dumps(place.as_data()).encode()])
 
     def remove(self, name: str) -> None:
-        """Removes a file."""
+        """Removes a file, or a directory with all that it has."""
+        at = self.path / name
         with self.telling("written"):
-            remove(self.path / name)
+            if at.is_dir() and not at.is_symlink():
+                remove_folder(at)
+            else:
+                remove(at)
 
     def _write(self, name: str, chunks: Iterable[bytes]) -> None:
         hidden = self.path / f".{name}.{uuid.uuid4().hex}"
@@ -117,9 +124,24 @@ def move(path: Path, to: Path) -> None:
         os.close(handle)
 
 
+def link(path: Path, to: Path) -> None:
+    """Gives a file a second name."""
+    os.link(path, to)
+
+
+def symlink(to: str, path: Path) -> None:
+    """Makes a link that leads to a name beside it."""
+    os.symlink(to, path)
+
+
 def remove(path: Path) -> None:
-    """Removes a file, if it is there."""
+    """Removes a file or link, if it is there."""
     path.unlink(missing_ok=True)
 
 
-STEPS = ("write", "move", "remove")
+def remove_folder(path: Path) -> None:
+    """Removes a directory and all that it has."""
+    shutil.rmtree(path)
+
+
+STEPS = ("write", "move", "link", "symlink", "remove", "remove_folder")

@@ -133,6 +133,8 @@ class Followed(Protocol):
     name: str
     created: int
     """The version that defined it."""
+    nested: bool
+    """Whether its rows have inner rows; then what changed are whole rows, each key as it was and as it is."""
 
     def newest(self) -> int:
         """The newest version that may have changed it."""

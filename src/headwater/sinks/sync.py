@@ -95,7 +95,8 @@ def sync(sink: Sink, view: Followed, what: str, gap: str = "whole") -> Synced:
         found = changes_since(view, needed.since, newest)
         if isinstance(found, pa.Table):
             if not sink.by_version:
-                found = consolidated(found.drop_columns([VERSION]))
+                found = found.drop_columns([VERSION])
+                found = found if view.nested else consolidated(found)
             sink.write(found, place)
             return Synced(newest, found.num_rows)
         needed = found

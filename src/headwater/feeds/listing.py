@@ -1,4 +1,4 @@
-"""A directory as a node: which of its files are new, which of them a step takes, and what is noted of those.
+"""The files of a directory: which of them are new, which of them a step takes, and what is noted of those.
 
 Every file that was taken is a fact, `from:source/file`, with its size, its time and the version that took it, set in the
 commit that has its rows. A mark such as "everything before noon" would be smaller, and wrong: files are copied with the
@@ -17,9 +17,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from headwater.errors import BadChange
+from headwater.feeds.feed import FROM
 
-FROM = "from:"
-"""How the facts are called that say what was taken in from outside."""
 UNFINISHED = (".", "_")
 """How names begin of files that somebody still writes."""
 TEMPORARY = ".tmp"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.dataflow.directory import (
+from headwater.feeds.listing import (
     File,
     Mark,
     changed_file,
