@@ -16,7 +16,7 @@ import pytest
 import headwater as hw
 from headwater.api.executing import read_script
 from headwater.api.rehearsing import rehearsed
-from headwater.errors import BadChange, NameTaken, ParseError, QueryError, UnknownName
+from headwater.errors import BadChange, InUse, NameTaken, ParseError, QueryError, UnknownName
 
 SCRIPT = """-- a shop; with notes
 CREATE SOURCE orders (id BIGINT, customer STRING, price DECIMAL(10,2), PRIMARY KEY (id))
@@ -256,6 +256,15 @@ def test_a_rehearsal_says_what_would_be_and_changes_nothing(
         list(rehearsed(read_script(file), db, stage))
 
 
+def test_a_source_with_a_sequence(db: hw.Database) -> None:
+    db.execute(
+        "CREATE SOURCE s (k BIGINT, x STRING, n BIGINT, PRIMARY KEY (k)) SEQUENCE BY n ON CONFLICT REPLACE"
+    )
+    db.apply({"s": hw.Delta(upserts=[(1, "a", 5)])})
+    db.apply({"s": hw.Delta(upserts=[(1, "late", 4), (2, "b", 1)])})
+    assert rows(db, "s") == {(1, "a", 5): 1, (2, "b", 1): 1}
+
+
 def test_a_sink_is_made_shown_and_dropped(db: hw.Database, tmp_path: Path) -> None:
     file = tmp_path / "app.sql"
     file.write_text(
@@ -276,3 +285,8 @@ def test_a_sink_is_made_shown_and_dropped(db: hw.Database, tmp_path: Path) -> No
         db.execute("CREATE SINK other FROM v USING papyrus LOCATION 'x'")
     db.execute("DROP SINK out; DROP SINK IF EXISTS out")
     assert db.sinks == []
+    list(db.executed(read_script(file)))
+    with pytest.raises(InUse, match="is read by"):
+        db.execute("DROP SOURCE s")
+    db.execute("DROP SOURCE s CASCADE")
+    assert not db.sources and not db.views and not db.sinks

@@ -162,7 +162,24 @@ class Executing(Modifying):
                 if other
                 else f"{gone.what}s: {there}",
             )
-        self.drop(known)
+        if gone.cascade:
+            self.drop_with_readers(known)
+        else:
+            self.drop(known)
+
+    def drop_with_readers(self, name: str) -> list[str]:
+        """Takes away a source or view after the sinks and views that read it, each in a commit; gives their names."""
+        name = self.catalog.named(name)
+        out: list[str] = []
+        for sink, made in list(self.sink_defs.items()):
+            if made.of == name:
+                self.drop(sink)
+                out.append(sink)
+        for reader in self.catalog.readers(name):
+            if reader in self.catalog.views:
+                out += self.drop_with_readers(reader)
+        self.drop(name)
+        return [*out, name]
 
     def _add_columns(self, more: AddColumns) -> Any:
         raise QueryError(

@@ -396,8 +396,14 @@ def _upgrade(options: argparse.Namespace, paint: Paint) -> None:
 
 def _drop(options: argparse.Namespace, _: Paint) -> None:
     with _opened(options.dir) as db:
-        db.drop(options.view)
-        print(f"`{options.view}` is gone at version {db.version}; versions before it have it")
+        gone = [options.view]
+        if options.cascade:
+            gone = db.drop_with_readers(options.view)
+        else:
+            db.drop(options.view)
+        said = ", ".join(f"`{n}`" for n in gone)
+        are = "is" if len(gone) == 1 else "are"
+        print(f"{said} {are} gone at version {db.version}; versions before it have what was there")
 
 
 def _completion(options: argparse.Namespace, _: Paint) -> None:
