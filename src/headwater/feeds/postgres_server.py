@@ -14,7 +14,7 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from headwater.errors import FeedAway, QueryError
+from headwater.errors import FeedAway, HeadwaterError, QueryError
 from headwater.feeds.postgres_types import SESSION
 
 _PATIENCE = 10
@@ -35,8 +35,15 @@ class Column:
 class Server:
     """One connection to a server, which is opened when it is needed, and the table that is meant."""
 
-    def __init__(self, whose: str, options: Mapping[str, str], table: str):
-        self.whose = whose
+    def __init__(
+        self,
+        whose: str,
+        options: Mapping[str, str],
+        table: str,
+        away: type[HeadwaterError] = FeedAway,
+        refused: type[HeadwaterError] = FeedAway,
+    ):
+        self.whose, self.away, self.refused = whose, away, refused
         self.options = options
         self.schema = options.get("schema", "public")
         self.table = options.get("table", table)
@@ -104,21 +111,23 @@ class Server:
         secret = self.options.get("password")
         said = said.replace(secret, "...") if secret else said
         if "authentication failed" in said or e.sqlstate in ("28P01", "28000"):
-            return FeedAway(
+            return self.away(
                 f"{self.where} does not let in the user of `{self.whose}`: {said}",
                 hint="declare it again with the right `user` and `password`",
             )
         if e.sqlstate is None or e.sqlstate[:2] in ("08", "57", "53"):
-            return FeedAway(
+            return self.away(
                 f"{self.where} does not answer `{self.whose}`: {said}",
                 hint="it is tried again; look at `host` and `port`, and whether the server runs",
             )
         if e.sqlstate == "42501":
-            return FeedAway(
+            return self.refused(
                 f"the user of `{self.whose}` may not do this in {self.where}: {said}",
-                hint="a feed needs SELECT on the table, REPLICATION, and to own the table or its publication",
+                hint="a feed needs SELECT on the table, REPLICATION, and to own the table or its publication; a sink to own its table",
             )
-        return FeedAway(f"{self.where} refuses what `{self.whose}` asks: {said}", hint="see there")
+        return self.refused(
+            f"{self.where} refuses what `{self.whose}` asks: {said}", hint="see there"
+        )
 
     def columns(self) -> tuple[list[Column], str]:
         """The columns of the table and its replica identity; no columns where there is no such table."""

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from headwater.calculus import types as ty
 from headwater.calculus.types import Base, KeyType
 from headwater.interop.arrow_types import arrow_type
+from headwater.interop.scalar_types import SCALAR_TYPES
 
 SESSION = (
     "SET TimeZone = 'UTC'; SET DateStyle = 'ISO, YMD'; SET IntervalStyle = 'postgres'; "
@@ -82,11 +83,18 @@ def suggested(typename: str, modifier: int) -> str:
     return str(READ_AS[typename][0]).upper() if typename in READ_AS else ""
 
 
-def written_as(t: KeyType) -> str | None:
+def written_as(t: KeyType | None) -> str | None:
     """The type of a column that keeps values of a type; None where PostgreSQL has none for it."""
     if isinstance(t, Base) and t.name == "decimal":
         return f"numeric({t.precision}, {t.scale})"
     return WRITTEN_AS.get(str(t))
+
+
+def of_arrow(t: pa.DataType) -> KeyType | None:
+    """The type of a column of a view; None for nested ones."""
+    if pa.types.is_decimal(t):
+        return Base("decimal", t.precision, t.scale)
+    return next((s.key for s in SCALAR_TYPES if s.arrow == t), None)
 
 
 def typed(texts: Any, t: KeyType) -> pa.Array:

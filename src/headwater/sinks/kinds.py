@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headwater.errors import QueryError
-from headwater.feeds.kinds import NUMBER, Option, checked, module_of
+from headwater.feeds.kinds import BOOLEAN, NUMBER, Option, checked, module_of
+from headwater.feeds.kinds import KINDS as FEEDS
 from headwater.sinks.sink import Sink, Target
 
 COMMON = {"gap": Option(("whole", "stop"))}
@@ -51,7 +52,31 @@ class Kind:
         return {n: v for n, v in options.items() if not known[n].secret}
 
 
+_POSTGRES = ("host", "port", "database", "user", "password", "sslmode", "sslrootcert", "schema")
+_KAFKA = ("servers", "security", "mechanism", "username", "password", "ca", "topic")
 KINDS: dict[str, Kind] = {
+    "postgres": Kind(
+        "headwater.sinks.postgres:make",
+        {n: FEEDS["postgres"].options[n] for n in (*_POSTGRES, "table")},
+        extra="postgres",
+        needs=("psycopg",),
+    ),
+    "delta": Kind(
+        "headwater.sinks.delta:make",
+        {"change_feed": Option(BOOLEAN)},
+        path=True,
+        extra="delta",
+        needs=("deltalake",),
+    ),
+    "kafka": Kind(
+        "headwater.sinks.kafka:make",
+        {
+            **{n: FEEDS["kafka"].options[n] for n in _KAFKA},
+            "records": Option(("upsert", "debezium")),
+        },
+        extra="kafka",
+        needs=("confluent_kafka",),
+    ),
     "parquet": Kind(
         "headwater.sinks.parquet:make",
         {"slice_rows": Option(NUMBER), "keep": Option(NUMBER)},
