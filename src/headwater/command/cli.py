@@ -120,6 +120,7 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--epochs", type=_count, metavar="N", help="so many at most")
     one.add_argument("--seconds", type=_seconds, metavar="S", help="for so long at most")
     one.add_argument("--every", type=_seconds, metavar="E", help="look for input again, for ever")
+    one.add_argument("--once", action="store_true", help="one batch of every feed")
     one.add_argument("--always", action="store_true", help="take input as it comes, for ever")
     _json(one)
 
