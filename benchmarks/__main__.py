@@ -14,6 +14,7 @@ from collections.abc import Callable
 from benchmarks import (
     compile,
     dataflow,
+    io,
     iteration,
     loops,
     nested,
@@ -37,6 +38,7 @@ PARTS: dict[str, Callable[[Report], None]] = {
     "streams": streams.run,
     "streams-order": streams_order.run,
     "iteration": iteration.run,
+    "io": io.run,
 }
 
 

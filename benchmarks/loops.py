@@ -68,7 +68,9 @@ class Measured:
     @staticmethod
     def of_data(data: dict[str, Any]) -> Measured:
         """What was kept in a file."""
-        return Measured(**{**data, "visits": [Visited(**v) for v in data["visits"]]})
+        error = data["error"]
+        visits = [Visited(**v) for v in data["visits"]]
+        return Measured(**{**data, "visits": visits, "error": (*error,) if error else None})
 
 
 def run(report: Report, pieces: tuple[str, ...] = ()) -> None:
@@ -96,8 +98,11 @@ def together(report: Report) -> None:
         for case in _chosen(report.scale, PIECES)
         if _file(report, case.name).exists()
     ]
+    files = [json.loads(_file(report, case.name).read_text()) for case, *_ in told]
+    commits = ", ".join(sorted({f.get("commit", report.versions.get("commit")) for f in files}))
     report.say(
-        "Cases were measured one by one, with the load that the machine had then (the last column)."
+        f"Cases were measured one by one, at {commits}, with the load that the machine had then: the last column. "
+        "Where it is above the number of cores, others were at work, and single increments say little."
     )
     tell(report, told)
     definition(report)
@@ -121,6 +126,7 @@ def keep(report: Report, told: Told) -> None:
         "larger": [asdict(one) for one in larger],
         "other": asdict(other) if other else None,
         "load": load,
+        "commit": report.versions.get("commit", "unknown"),
     }
     TRIAL.mkdir(parents=True, exist_ok=True)
     _file(report, case.name).write_text(json.dumps(plain))

@@ -56,11 +56,18 @@ def test_pieces_beside_spark(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "case", [c for c in CASES if c.name in ("breadth", "bill")], ids=lambda c: c.name
 )
-def test_loops_without_spark(case, tmp_path: Path) -> None:
+def test_loops_without_spark(case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Loops beside those who need no session: the answers are the same at every increment."""
     report = Report("iteration", "small")
     found = loops.measured(report, loops.sized(case, "small"), None, compare=True)
-    assert len(found.seconds) == loops.COUNTED and found.others and report.samples
+    assert len(found.seconds) == loops.COUNTED and found.others
+    monkeypatch.setattr(loops, "TRIAL", tmp_path)
+    report.folder = tmp_path
+    told = (case, found, [found], None, 0.5)
+    loops.keep(report, told)
+    assert loops.kept(report, case) == told
+    loops.tell(report, [told])
+    assert report.samples and report.text
 
 
 def test_definition_of_loops(tmp_path: Path) -> None:

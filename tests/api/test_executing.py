@@ -256,6 +256,23 @@ def test_a_rehearsal_says_what_would_be_and_changes_nothing(
         list(rehearsed(read_script(file), db, stage))
 
 
+def test_a_column_is_added_once(db: hw.Database, tmp_path: Path) -> None:
+    file = tmp_path / "app.sql"
+    file.write_text(
+        "CREATE SOURCE s (k BIGINT NOT NULL, PRIMARY KEY (k)); INSERT INTO s VALUES (1);\n"
+        "CREATE MATERIALIZED VIEW v AS SELECT count(*) AS n FROM s;\n"
+        "ALTER SOURCE s ADD COLUMNS (x STRING, y DECIMAL(4,1)); INSERT INTO s VALUES (2, 'b', 1.5);"
+    )
+    for _ in range(2):
+        list(db.executed(read_script(file)))
+        assert rows(db, "s") == {(1, None, None): 1, (2, "b", Decimal("1.5")): 1}
+        assert rows(db, "v") == {(2,): 1}
+    version = db.version
+    with pytest.raises(ParseError, match="twice"):
+        db.execute("ALTER SOURCE s ADD COLUMN x BIGINT")
+    assert db.version == version
+
+
 def test_a_source_with_a_sequence(db: hw.Database) -> None:
     db.execute(
         "CREATE SOURCE s (k BIGINT, x STRING, n BIGINT, PRIMARY KEY (k)) SEQUENCE BY n ON CONFLICT REPLACE"

@@ -10,6 +10,7 @@ import atexit
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -19,10 +20,15 @@ from typing import Any
 
 import pytest
 
-from postgres_server import free_port
-
 ROOT = Path(__file__).parent.parent.parent
 JARS = ROOT / "build" / "kafka" / "jars"
+
+
+def free_port() -> int:
+    """A port that nobody has now."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return int(s.getsockname()[1])
 
 
 class Broker:

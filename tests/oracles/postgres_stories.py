@@ -21,9 +21,17 @@ _ROW = """(
     jsonb_build_object('r', {r}), md5('{r}')::uuid)"""
 
 
-def one(connection: Any, table: str, rng: random.Random, ids: int = 40) -> None:
-    """A transaction of up to six statements; one in eight is rolled back, and some have savepoints."""
-    psycopg_rollback = rng.random() < 0.125
+def one(
+    connection: Any, table: str, rng: random.Random, ids: int = 40, inside: bool = False
+) -> None:
+    """A transaction of up to six statements; one in eight is rolled back, and some have savepoints.
+
+    `inside` a transaction it is one statement of it, which leaves rows below 0 alone.
+    """
+    if inside:
+        _statement(connection, table, rng, ids, alone=False)
+        return
+    rolled_back = rng.random() < 0.125
     connection.execute("BEGIN")
     for _ in range(rng.randint(1, 6)):
         _statement(connection, table, rng, ids)
@@ -31,10 +39,12 @@ def one(connection: Any, table: str, rng: random.Random, ids: int = 40) -> None:
             connection.execute("SAVEPOINT a")
             _statement(connection, table, rng, ids)
             connection.execute("ROLLBACK TO a" if rng.random() < 0.5 else "RELEASE a")
-    connection.execute("ROLLBACK" if psycopg_rollback else "COMMIT")
+    connection.execute("ROLLBACK" if rolled_back else "COMMIT")
 
 
-def _statement(connection: Any, table: str, rng: random.Random, ids: int) -> None:
+def _statement(
+    connection: Any, table: str, rng: random.Random, ids: int, alone: bool = True
+) -> None:
     i, j, r = rng.randrange(ids), rng.randrange(ids), rng.randrange(10_000)
     kind = rng.random()
     if kind < 0.4:
@@ -44,17 +54,17 @@ def _statement(connection: Any, table: str, rng: random.Random, ids: int) -> Non
         )
     elif kind < 0.6:
         connection.execute(
-            f"UPDATE {table} SET b = {r}, s = 'new {r}', n = NULL WHERE id % 7 = {i % 7}"
+            f"UPDATE {table} SET b = {r}, s = 'new {r}', n = NULL WHERE id >= 0 AND id % 7 = {i % 7}"
         )
     elif kind < 0.75:
         free = f"AND NOT EXISTS (SELECT 1 FROM {table} WHERE id = {j})"
         connection.execute(f"UPDATE {table} SET id = {j} WHERE id = {i} {free}")
     elif kind < 0.85:  # all keys move at once
-        connection.execute(f"UPDATE {table} SET id = id + {ids}")
-        connection.execute(f"UPDATE {table} SET id = (id + {i}) % {ids}")
+        connection.execute(f"UPDATE {table} SET id = id + {ids} WHERE id >= 0")
+        connection.execute(f"UPDATE {table} SET id = (id + {i}) % {ids} WHERE id >= 0")
     elif kind < 0.98:
-        connection.execute(f"DELETE FROM {table} WHERE id % 5 = {i % 5}")
-    else:
+        connection.execute(f"DELETE FROM {table} WHERE id >= 0 AND id % 5 = {i % 5}")
+    elif alone:
         connection.execute(f"TRUNCATE {table}")
 
 

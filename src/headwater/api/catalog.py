@@ -90,6 +90,8 @@ class SourceDef:
     """The column that orders events of a key; with its type where it is none of the source's and comes with changes alone."""
     on_conflict: str = ""
     """What an insert of a key that is there does, if it was said."""
+    added: int = 0
+    """The version that gave it the columns that it has, if it had others before."""
     bad: str = "stop"
     """What becomes of records of its feed that do not fit."""
 

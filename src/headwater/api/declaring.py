@@ -24,13 +24,14 @@ from headwater.api.catalog import (
     facts_of,
     functions_of,
 )
+from headwater.api.columns import Columns, has_wider
 from headwater.api.dropping import without, without_maps, without_source
 from headwater.api.feeds import REBUILD
 from headwater.api.handles import Source, ViewHandle
 from headwater.api.nearness import ROUNDS, Mode, check_loops, mode_of
 from headwater.api.opening import declared_feed
 from headwater.api.over import forget_found
-from headwater.api.sequences import Sequencing, check_by_key
+from headwater.api.sequences import check_by_key
 from headwater.calculus.check import type_of
 from headwater.calculus.terms import Term, relations
 from headwater.calculus.types import RecordType, field_names
@@ -64,7 +65,7 @@ from headwater.state.store import Commit as StoreCommit
 RESERVED = (WEIGHT, "_version", "_h", "_i", "_change_type", "_commit_version", "_commit_timestamp")
 
 
-class Declaring(Sequencing):
+class Declaring(Columns):
     """The part of a database that declares: sources and views are added, dropped, and computed anew."""
 
     def source(
@@ -90,7 +91,9 @@ class Declaring(Sequencing):
         """Declares an input with its columns, as DDL or as a StructType; again with the same ones it is no change.
 
         NOT NULL, VARCHAR(n) and a key, which may be said as PRIMARY KEY, are enforced. Declared again with other ones
-        of the first two, what is there is checked, and they hold from then on.
+        of the first two, what is there is checked, and they hold from then on. Declared again with more columns, these are
+        NULL in the rows that are there, and views go on with the columns that there were; numbers may become wider ones of
+        their kind where no view reads the source.
 
         With a `path` the files of that directory are its rows: `run` takes new ones, each once. `format` is parquet, csv
         or json; `options` are `max_files` and `max_bytes` for what is taken at a time, and of csv `header`, `delimiter`
@@ -143,8 +146,10 @@ class Declaring(Sequencing):
         check_by_key(made)
         if before is not None and before.path is not None and path is not None:
             before = replace(before, path=str(local_path(before.path)))
-        named = before.held_in if before is not None else tuple(m.name for m in made.all_maps)
-        made = replace(made, held_in=named)
+        same = before is not None and before.row == made.row
+        named = before.held_in if same and before else tuple(m.name for m in made.all_maps)
+        added = before.added if before is not None else 0
+        made = replace(made, held_in=named, added=added)
         source = self._declared(made, before)
         if bad == "aside":
             self._declare_beside(made, REJECTED, declared(REJECTED_DDL).ddl)
@@ -175,6 +180,13 @@ class Declaring(Sequencing):
                 return Source(self, name)  # another writer has declared it since
             if known is not None and _only_limits(known, made):
                 self._limit(made, known)
+                return Source(self, name)
+            if (
+                known is not None
+                and has_wider(known, made)
+                and _only_limits(replace(known, ddl=made.ddl, held_in=made.held_in), made)
+            ):
+                self._widen(made, known)
                 return Source(self, name)
             self._check_name(name)
             catalog = Catalog({**self.catalog.sources, name: made}, self.catalog.views)

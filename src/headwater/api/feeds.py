@@ -28,13 +28,13 @@ from headwater.plan.program import WEIGHT, Program, Stratum, View
 from headwater.state.hashing import places
 from headwater.state.run import column
 
-REBUILD, REPLACE, VIEW = "rebuild", "replace ", "view "
+REBUILD, REPLACE, VIEW, COLUMNS = "rebuild", "replace ", "view ", "columns of "
 """What versions are noted as that computed all views again, that replaced some, and that defined one."""
 
 
 def plans_only(what: str) -> bool:
     """Whether a version, by its note, may write maps anew with what they had, and changes views that it plans at most."""
-    return what == REBUILD or what.startswith((VIEW, REPLACE))
+    return what == REBUILD or what.startswith((VIEW, REPLACE, COLUMNS))
 
 
 @dataclass(frozen=True)

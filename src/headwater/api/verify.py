@@ -25,6 +25,7 @@ from headwater.engine.verify.exactly import register
 from headwater.engine.verify.recompute import by_interpreter, by_spark
 from headwater.engine.working import Working
 from headwater.errors import EngineError, NotInterpretable, NotRetained, StateError, UnknownName
+from headwater.language.queries import text_of
 from headwater.language.schema import Schemas
 from headwater.language.sql import read_sql
 from headwater.language.sql.limiting import takes_some, unlimited
@@ -173,7 +174,10 @@ class Verifier:
         schemas = catalog.schemas()
         for v in read_by:  # what is stored goes to Spark by the same rules as what is defined
             check_query(v.text)
-            read_sql(v.text, {n: t for n, t in schemas.items() if n != v.name}, self.db.ask)
+            again = read_sql(v.text, {n: t for n, t in schemas.items() if n != v.name}, self.db.ask)
+            defined = max(v.created, v.replaced)
+            if any(catalog.sources[n].added > defined for n in types) and text_of(again) != v.term:
+                return self._interpreted(working, catalog, term)  # its * are the columns of then
         texts, columns = dict[str, str | Steps](), None
         for v in read_by:
             known = {n: t for n, t in schemas.items() if n != v.name}

@@ -286,9 +286,12 @@ class PostgresFeed:
         elif c.inserted:
             net.insert(self._key(new), new)
         else:
-            if gone is not None and gone != self._key(new):
+            at = self._key(new)
+            if gone is not None and gone != at:  # the new key was free
                 net.delete(gone)
-            net.put(self._key(new), new)
+                net.insert(at, new)
+            else:
+                net.put(at, new)
 
     def _is_mine(self, r: Relation) -> bool:
         return (r.schema, r.name) == (self.server.schema, self.server.table)

@@ -54,6 +54,7 @@ from headwater.calculus.types import (
 )
 from headwater.rules.monomial import Monomial, summands
 from headwater.rules.normalize import normalize
+from headwater.rules.present import impossible
 
 DIVIDING = ("/", "%", "div", "py_floordiv", "py_mod")
 ONE, FALSE = Num(1, INT), Const(False, BOOLEAN)
@@ -90,7 +91,9 @@ def failing(m: Monomial, kind: str) -> list[Monomial]:
     passed: tuple[Term, ...] = ()
     for f in (*sorted(m.factors, key=raises), m.output):
         for n in _inside(f, kind):
-            out.append(Monomial((*m.atoms, *n.atoms), (*passed, *n.factors), ONE))
+            found = Monomial((*m.atoms, *n.atoms), (*passed, *n.factors), ONE)
+            if not impossible(found):
+                out.append(found)
         if isinstance(f, Pred | Not):
             passed = (*passed, forgiving(f))
     return out

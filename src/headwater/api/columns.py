@@ -1,0 +1,163 @@
+"""Sources that get more columns, or wider ones, in one commit: what they had stays readable as it was, and views go on.
+
+The rows are kept in a new map, filled from the old one: NULL in new columns, and the same values in wider types. A view goes
+on with the program that it has, for statements take columns by their names: what it reads of the source are the columns that
+there were when it was defined. A map that held the rows before, and that views look up, stays as a map of some columns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyarrow as pa
+
+from headwater.api.catalog import Catalog, SourceDef, facts_of
+from headwater.api.dropping import without
+from headwater.api.feeds import COLUMNS
+from headwater.api.sequences import Sequencing
+from headwater.calculus.check import type_of
+from headwater.calculus.notation.parse import parse
+from headwater.calculus.types import (
+    BIGINT,
+    DOUBLE,
+    FLOAT,
+    INTEGER,
+    SMALLINT,
+    TINYINT,
+    Base,
+    KeyType,
+)
+from headwater.engine.here.statements import changes_of, fields_of
+from headwater.engine.rings import spec_of
+from headwater.engine.working import Working
+from headwater.errors import InUse, QueryError
+from headwater.interop.spark_text import spark_type
+from headwater.plan import stored
+from headwater.plan.program import Map, Program
+from headwater.plan.statements import Materializer
+from headwater.state.arrangement import Arrangement
+from headwater.state.run import column
+
+WIDER = (TINYINT, SMALLINT, INTEGER, BIGINT), (FLOAT, DOUBLE)
+"""Types in an order in which each holds what those before it do."""
+
+
+def has_wider(known: SourceDef, made: SourceDef) -> bool:
+    """Whether a source is declared again with all columns that it has, some of them wider, and maybe more."""
+    before, now = dict(known.row.fields), dict(made.row.fields)
+    return (
+        before != now
+        and before.keys() <= now.keys()
+        and all(t == now[n] or _wider(t, now[n]) for n, t in before.items())
+    )
+
+
+def _wider(narrow: KeyType, wide: KeyType) -> bool:
+    """Whether a type holds all that another one does, as a number of the same kind."""
+    for chain in WIDER:
+        if narrow in chain and wide in chain:
+            return chain.index(narrow) < chain.index(wide)
+    match narrow, wide:
+        case Base("decimal", p, s), Base("decimal", q, t):
+            return t >= s and q - t >= p - s
+    return False
+
+
+class Columns(Sequencing):
+    """The part of a database that gives sources other columns."""
+
+    def _widen(self, made: SourceDef, known: SourceDef) -> None:
+        """Gives a source the columns that it is declared with now; the right to write is held."""
+        name = made.name
+        self._check_widened(made, known)
+        made = replace(made, added=self.version + 1)
+        catalog = Catalog({**self.catalog.sources, name: made}, self.catalog.views)
+        program = self._widened(catalog, made, known)
+        with self._commit(f"{COLUMNS}{name}", (catalog, program)) as commit:
+            for key, value in stored.facts_of(program).items():
+                commit.set(key, value)
+            commit.set(*facts_of(made))
+            if not made.retain:
+                return
+            (old,), (new,) = known.all_maps, made.all_maps
+            commit.create(spec_of(new))
+            working = self._working(commit, program)
+            working.know(spec_of(old))
+            with self._telling("writing"):
+                _copy(working, old, new)
+            if old.name not in program.maps:
+                commit.drop(old.name)
+            self._add(commit, working)
+
+    def _check_widened(self, made: SourceDef, known: SourceDef) -> None:
+        """Raises where something reads or keeps rows of the source that could not go on."""
+        name, before = made.name, dict(known.row.fields)
+        reading = [s for s, read in self.graph.cursors if read == name]
+        reading += [d.name for d in self.stream_defs.values() if name in d.inputs]
+        what = ""
+        if known.nested or made.nested:
+            what = "it has arrays with owners"
+        elif known.closes:
+            what = "parts of it are closed"
+        elif reading:
+            what = f"`{reading[0]}` reads it row by row"
+        if what:
+            raise InUse(
+                f"`{name}` cannot get other columns, for {what}",
+                hint="declare a source of another name with the new columns, and apply the rows to it",
+            )
+        new = [n for n, _ in made.row.fields if n not in before]
+        never = [m.path[0] for m in made.limits if m.never_null and m.path[0] in new]
+        if never and (not made.retain or self.table(name).num_rows):
+            raise QueryError(
+                f"the new column `{never[0]}` of `{name}` is NOT NULL, and rows are there that do not have it",
+                hint="declare it without NOT NULL: it is NULL in the rows that are there",
+            )
+        readers = self.catalog.readers(name)
+        wider = [n for n, t in made.row.fields if n in before and before[n] != t]
+        if wider and (readers or made.by.sequence in wider):
+            by = f"the view `{readers[0]}` reads it" if readers else "it orders the events"
+            raise InUse(
+                f"`{wider[0]}` of `{name}` cannot become {spark_type(dict(made.row.fields)[wider[0]])}, for {by}",
+                hint=f"drop `{readers[0]}` and define it again behind"
+                if readers
+                else "keep its type",
+            )
+        schemas = Catalog({**self.catalog.sources, name: made}, self.catalog.views).schemas()
+        for view in readers:
+            known_view = self.catalog.views[view]
+            if type_of(parse(known_view.term, schemas)) != type_of(self.catalog.term(view)):
+                raise InUse(
+                    f"`{name}` cannot get columns, for the view `{view}` gives its rows as they are",
+                    hint=f"name the columns in `{view}`, or drop it first",
+                )
+
+    def _widened(self, catalog: Catalog, made: SourceDef, known: SourceDef) -> Program:
+        """The program in which a source has other columns."""
+        program = self.program.copy()
+        program.relations.rows |= made.relations
+        for old in known.all_maps if known.retain else ():
+            # It holds some columns from now on, and is no more where rows of the source are read.
+            program.maps[old.name] = replace(program.maps[old.name], fields=())
+        maps = Materializer(program)
+        for m, term in made.held if made.retain else ():
+            maps.hold(m, term)
+        kept = {m.name for s in catalog.sources.values() if s.retain for m in s.all_maps}
+        return without(program, [], kept)
+
+
+def _copy(working: Working, old: Map, new: Map) -> None:
+    """The rows of one map, by the names of their columns, as entries of another one."""
+    spec = working.spec(new.name)
+    place = dict(zip(fields_of(old), old.columns, strict=True))
+    for table in working.before(old.name).scan():
+        arrays = []
+        for name, c in zip(fields_of(new), new.columns, strict=True):
+            t = spec.schema.field(c).type
+            held = (
+                column(table, place[name]).cast(t) if name in place else pa.nulls(table.num_rows, t)
+            )
+            arrays.append(held)
+        rows = pa.table([*arrays, column(table, "r0")], [*new.columns, "r0"])
+        made = Arrangement(spec, (), working.runs)
+        working.add(new.name, made.merge(changes_of(new, rows), blind=True)[0])

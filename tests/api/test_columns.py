@@ -1,0 +1,177 @@
+"""Sources that get columns, and wider ones: the database is one that had them from the start, with NULL in the rows before."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import headwater as hw
+from headwater.errors import DefinedAnew, HeadwaterError, InUse, NameTaken, QueryError
+
+VIEWS = {
+    "totals": "SELECT g, sum(v) AS v, count(*) AS n FROM s GROUP BY g",
+    "joined": "SELECT s.id, s.v, t.name FROM s JOIN t ON s.g = t.g",
+    "all_of_it": "SELECT {all} FROM s",
+    "highest": "SELECT id, v FROM (SELECT id, v, row_number() OVER (PARTITION BY g ORDER BY v, id) AS r FROM s) WHERE r < 3",
+    "twice": "SELECT n, count(*) AS m FROM totals GROUP BY n",
+    "different": "SELECT count(*) AS n FROM (SELECT DISTINCT {all} FROM s)",
+}
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Iterator[hw.Database]:
+    with hw.open(tmp_path / "db") as made:
+        yield made
+
+
+def rows(db: hw.Database, name: str, version: int | None = None) -> list[Any]:
+    found = db.table(name, version).to_pylist()
+    return sorted((tuple(r.values())[:-1] for r in found for _ in range(r["_w"])), key=repr)
+
+
+@pytest.mark.parametrize("keyed", [True, False])
+def test_a_source_that_got_columns_is_one_that_had_them(tmp_path: Path, keyed: bool) -> None:
+    """Rows come and go before and after, over a database that is opened again; views of all kinds go on, and new ones read the columns."""
+    rng = random.Random(3)
+    said: dict[str, Any] = {"key": "id"} if keyed else {}
+    old, new = "id BIGINT, g BIGINT, v BIGINT", "id BIGINT, w STRING, g BIGINT, v BIGINT, x DOUBLE"
+    there: dict[int, tuple[Any, ...]] = {}
+
+    def change(wide: bool) -> hw.Delta:
+        gone = {k: there.pop(k) for k in rng.sample(sorted(there), len(there) // 4)}
+        came = {
+            k: (
+                k,
+                rng.choice("ab") if wide else None,
+                rng.randrange(3),
+                rng.randrange(4),
+                0.5 if wide else None,
+            )
+            for k in rng.sample(range(60), 12)
+            if k not in there
+        }
+        there.update(came)
+        return hw.Delta(inserts=list(came.values()), deletes=list(gone.values()))
+
+    def narrow(d: hw.Delta) -> hw.Delta:
+        cut = [[(r[0], r[2], r[3]) for r in part] for part in (d.inserts, d.deletes)]
+        return hw.Delta(inserts=cut[0], deletes=cut[1])
+
+    with hw.open(tmp_path / "a") as a, hw.open(tmp_path / "b") as b:
+        for db, ddl in ((a, old), (b, new)):
+            db.source("s", ddl, **said)
+            db.source("t", "g BIGINT, name STRING")
+            db.apply({"t": [(0, "zero"), (1, "one")]})
+        for n, text in VIEWS.items():
+            a.view(n, text.replace("{all}", "*"))
+            b.view(n, text.replace("{all}", "id, g, v"))
+        for _ in range(4):
+            d = change(False)
+            a.apply({"s": narrow(d)})
+            b.apply({"s": d})
+        before = {n: rows(a, n) for n in (*VIEWS, "s")}
+        at = a.version
+        a.source("s", new, **said)
+        assert {n: rows(a, n) for n in VIEWS} == {n: before[n] for n in VIEWS}
+        assert a.source("s", new, **said) and a.version == at + 1  # again it is no change
+        later = "SELECT w, count(x) AS n, max(v) AS v FROM s GROUP BY w"
+        for db in (a, b):
+            db.view("later", later)
+    with hw.open(tmp_path / "a") as a, hw.open(tmp_path / "b") as b:
+        for i in range(8):
+            d = change(True)
+            a.apply({"s": d})
+            b.apply({"s": d})
+            if i == 4:
+                a.rebuild()
+            for n in (*VIEWS, "s", "later"):
+                assert rows(a, n) == rows(b, n), n
+        assert {n: rows(a, n, at) for n in (*VIEWS, "s")} == before
+        assert a.changes_table("s", at + 1).num_rows == b.changes_table("s", b.version - 8).num_rows
+        assert a.changes_table("totals", at).num_rows > 0
+        with pytest.raises(DefinedAnew, match="other columns"):
+            a.changes_table("s", at - 1)
+
+
+def test_numbers_become_wider(db: hw.Database) -> None:
+    """Where no view reads the source; its key may be among them, and rows are found as before."""
+    db.source("s", "id INT, v FLOAT, d DECIMAL(4,2)", key="id")
+    db.apply({"s": [(1, 0.5, Decimal("1.25"))]})
+    db.source("s", "id BIGINT, v DOUBLE, d DECIMAL(12,3), more STRING", key="id")
+    db.apply({"s": hw.Delta(upserts=[(1 << 40, 1.5, None, "a")], deletes=[1])})
+    assert rows(db, "s") == [(1 << 40, 1.5, None, "a")]
+    assert db["s"].lookup(1 << 40) is not None
+    db.source("s", "id BIGINT, v DOUBLE, d DECIMAL(12,3), more STRING, last INT", key="id")
+    assert rows(db, "s") == [(1 << 40, 1.5, None, "a", None)]
+
+
+@pytest.mark.parametrize(
+    ("ddl", "said", "kind", "words"),
+    [
+        ("id BIGINT, v INT, x STRING NOT NULL", {}, QueryError, "`x`"),
+        ("id BIGINT", {}, NameTaken, "already"),
+        ("id BIGINT, v STRING", {}, NameTaken, "already"),
+        ("id BIGINT, v SMALLINT, x INT", {}, NameTaken, "already"),
+        ("id BIGINT, v BIGINT", {}, InUse, "the view `t`"),
+        ("id BIGINT, v INT, x INT", {"static": True}, NameTaken, "already"),
+        ("id BIGINT, v INT, _w INT", {}, QueryError, "_w"),
+    ],
+)
+def test_columns_that_a_source_cannot_get(
+    db: hw.Database, ddl: str, said: dict[str, Any], kind: type[HeadwaterError], words: str
+) -> None:
+    db.source("s", "id BIGINT, v INT", key="id")
+    db.view("t", "SELECT v, count(*) AS n FROM s GROUP BY v")
+    db.apply({"s": [(1, 1)]})
+    before = db.version
+    with pytest.raises(kind, match=words):
+        db.source("s", ddl, key="id", **said)
+    assert (db.version, rows(db, "s")) == (before, [(1, 1)])
+
+
+def test_sources_that_go_on_as_they_are(db: hw.Database) -> None:
+    """Nested ones, closed ones, and those whose rows a view gives as they are."""
+    db.source("c", "id BIGINT, o ARRAY<BIGINT>", key="id")
+    db.source("d", "day INT", closes="day")
+    db.source("e", "v INT")
+
+    @hw.query
+    def same(e: Any) -> Any:
+        return [x for x in e]
+
+    db.view("same", same)
+    for name, ddl, said in [
+        ("c", "id BIGINT, o ARRAY<BIGINT>, x INT", {"key": "id"}),
+        ("d", "day INT, x INT", {"closes": "day"}),
+        ("e", "v INT, x INT", {}),
+    ]:
+        with pytest.raises(InUse, match=f"`{name}` cannot get"):
+            db.source(name, ddl, **said)
+
+
+def test_a_source_without_a_copy_gets_columns(db: hw.Database) -> None:
+    db.source("s", "g BIGINT, v BIGINT", retain=False)
+    db.view("t", "SELECT g, sum(v) AS v FROM s GROUP BY g")
+    db.apply({"s": [(1, 1)]})
+    db.source("s", "g BIGINT, v BIGINT, x STRING", retain=False)
+    db.apply({"s": pa.table({"g": [1], "v": [2], "x": ["a"]})})
+    assert rows(db, "t") == [(1, 3)]
+
+
+@pytest.mark.spark
+def test_a_view_of_then_is_verified(db: hw.Database) -> None:
+    """A `*` is the columns that there were, whatever Spark would make of it now."""
+    db.source("s", "id BIGINT, v BIGINT")
+    db.view("star", "SELECT * FROM s")
+    db.view("n", "SELECT v, count(*) AS n FROM s GROUP BY v")
+    db.apply({"s": [(1, 1), (1, 1), (2, 1)]})
+    db.source("s", "id BIGINT, v BIGINT, x STRING")
+    db.apply({"s": [(1, 1, "a"), (1, 1, "b")]})
+    db.verify()
+    assert rows(db, "star") == [(1, 1)] * 4 + [(2, 1)]
