@@ -24,6 +24,7 @@ from benchmarks import (
     streams,
     streams_order,
     views,
+    views_small,
 )
 from benchmarks.report import ROOT, SCALES, TRIAL, Report
 
@@ -49,8 +50,8 @@ def main() -> None:
     parser.add_argument(
         "--only",
         nargs="+",
-        choices=[*streams_order.PIECES, *loops.PIECES],
-        help=f"some pieces of streams-order, or some loops, alone, written to {TRIAL.relative_to(ROOT)}",
+        choices=[*streams_order.PIECES, *loops.PIECES, *views_small.PIECES],
+        help=f"some pieces of streams-order or views, or some loops, alone, written to {TRIAL.relative_to(ROOT)}",
     )
     parser.add_argument(
         "--together",
@@ -65,10 +66,12 @@ def main() -> None:
         print(report.summary())
         return
     if given.only:
-        of_loops = set(given.only) <= set(loops.PIECES)
-        report = Report("iteration" if of_loops else "streams-order", given.scale)
+        chosen = {"iteration": loops, "views": views_small, "streams-order": streams_order}
+        part = next(n for n, m in chosen.items() if set(given.only) <= {*m.PIECES})
+        report = Report(part, given.scale)
         report.folder = TRIAL
-        (loops.run if of_loops else streams_order.run)(report, tuple(given.only))
+        runs = {"iteration": loops.run, "views": views.run, "streams-order": streams_order.run}
+        runs[part](report, tuple(given.only))
         report.write()
         print(report.summary())
         return

@@ -4,7 +4,8 @@ Four experiments: a group-by, a many-to-many join with a group-by, revenue over 
 deletions; the first of integers and of doubles, and with increments of two sizes. Each is loaded, and then takes increments one after another. At
 every increment the same change is also made to the tables that DuckDB and Spark recompute from (not timed), and the
 answers are compared before a number counts. Each experiment also runs at a tenth of its size: an increment must not
-notice the difference. Spark recomputes from Parquet files; DuckDB from its own tables in memory.
+notice the difference. Spark recomputes from Parquet files; DuckDB from its own tables in memory. Small changes, of many
+views and of growing state, are in `views_small`.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 import headwater as hw
+from benchmarks import views_small
 from benchmarks.memory import anonymous
 from benchmarks.report import ROOT, Progress, Report, number, plain, short, timed
 from benchmarks.streaming import Streaming
@@ -253,8 +255,12 @@ RECOMPUTED = 3
 # --- running -----------------------------------------------------------------------------------------------------
 
 
-def run(report: Report) -> None:
-    """All experiments, at their size and at a tenth of it."""
+def run(report: Report, pieces: tuple[str, ...] = ()) -> None:
+    """All experiments, at their size and at a tenth of it, and small changes; or some pieces of these alone."""
+    with folder() as home:
+        views_small.run(report, home, pieces or tuple(views_small.PIECES))
+    if pieces:
+        return
     scale = {"small": 0.01, "ordinary": 1.0, "full": 1.0}[report.scale]
     spark = session()
     listed = [replace(e, size=int(e.size * scale)) for e in EXPERIMENTS]

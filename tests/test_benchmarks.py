@@ -5,7 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from benchmarks import edits, loops, streams_compared, streams_fold_peers, streams_order
+from benchmarks import (
+    edits,
+    loops,
+    streams_compared,
+    streams_fold_peers,
+    streams_order,
+    views_small,
+)
 from benchmarks.loops_cases import CASES
 from benchmarks.report import Report
 
@@ -31,6 +38,16 @@ def test_answers_without_spark() -> None:
     committed, beside = streams_fold_peers.nexmark(None, 3_000, 10, 2, 1)
     assert len(committed) == 2 and not beside
     assert len(streams_compared.seconds(3, 200, 2)) == 2
+
+
+@pytest.mark.parametrize("piece", list(views_small.PIECES))
+def test_small_changes(piece: str, tmp_path: Path) -> None:
+    """Many views, extremes and growth, each beside an oracle."""
+    report = Report("views", "small")
+    report.folder = tmp_path
+    views_small.run(report, tmp_path / "state", (piece,))
+    report.write()
+    assert report.samples and not report.targets  # times of a trial say nothing
 
 
 def test_edits(tmp_path: Path) -> None:

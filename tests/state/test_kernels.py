@@ -24,7 +24,8 @@ from hypothesis import strategies as st
 from headwater.state import compaction, search
 from headwater.state import ends as ordered
 from headwater.state import run as runs
-from headwater.state.arrangement import Arrangement, plus, replaced, sums
+from headwater.state.adding import plus, replaced, sums
+from headwater.state.arrangement import Arrangement
 from headwater.state.collection import Keep
 from headwater.state.ends import first_k, last_k
 from headwater.state.files import LocalFiles

@@ -15,7 +15,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from headwater.api.asking import Asking
-from headwater.api.defining import Defining
+from headwater.api.cascading import Cascading
 from headwater.api.handles import Source, ViewHandle
 from headwater.api.sinking import SinkHandle
 from headwater.api.stages import FlowHandle, StageHandle
@@ -42,7 +42,7 @@ def open_database(
     return Database(path, spark, partitions, keep_versions, keep_minutes)
 
 
-class Database(Defining):
+class Database(Cascading):
     """Sources and views in a directory; made by `headwater.open`.
 
     Threads may share a handle: reads go on beside each other, and writes wait for one another. A process that was

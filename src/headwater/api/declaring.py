@@ -52,6 +52,7 @@ from headwater.language.comprehension import Query
 from headwater.language.declared import ddl_of, ddl_of_struct, declared
 from headwater.language.queries import read_query, text_of
 from headwater.language.schema import EXAMPLE
+from headwater.language.sql import same_words
 from headwater.language.sql.places import placed
 from headwater.plan.adopting import Adoption
 from headwater.plan.compiler import STRATEGIES
@@ -283,7 +284,11 @@ class Declaring(Columns):
         if known is None or not _same_names(known.key, key):
             return False
         near = known.mode, known.cut, known.near, known.rounds
-        return (known.text, known.strategy, *near) == (query, strategy, *mode.fields.values())
+        if (known.strategy, *near) != (strategy, *mode.fields.values()):
+            return False
+        if known.language == "sql" and isinstance(query, str):
+            return same_words(known.text, query)
+        return bool(known.text == query)
 
     def _define(
         self,

@@ -17,7 +17,7 @@ on the way; of stored rows, and of the parts of nested ones, the entries that we
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from pathlib import Path
 
 import pyarrow as pa
@@ -27,6 +27,7 @@ from headwater.calculus.types import RecordType
 from headwater.engine import diffuse, loops, until, view_rows
 from headwater.engine.change import Change, schema_of
 from headwater.engine.here.answers import components, different, keep_answers, merge, read_for, rows
+from headwater.engine.here.passing import Passing
 from headwater.engine.here.statements import Scalars, changes_of, run
 from headwater.engine.nested.rows import Moved
 from headwater.engine.slices import whole
@@ -45,6 +46,7 @@ from headwater.plan.program import (
     Stratum,
     View,
 )
+from headwater.plan.routes import routes
 from headwater.plan.together import singles
 from headwater.state.arrangement import TooMany
 
@@ -60,12 +62,6 @@ FAILED = {
     EMPTY: ("min(), max() or mode() of an empty collection", "give default= a value, or ask first"),
 }
 """What is said of rows that fail, and what can be done."""
-
-
-def answered(program: Program) -> set[str]:
-    """The strata whose answers are needed in an increment: others are computed when they are read."""
-    read = {r for m in program.maps.values() for r in m.reads}
-    return {s.name for s in program.strata.values() if s.name in read or s.answers is not None}
 
 
 def product_of(changes: Sequence[pa.Table], row: RecordType) -> pa.Table:
@@ -120,52 +116,49 @@ class Increment:
         self.touched: dict[str, list[pa.Table]] = {}
         self.changes: dict[str, Change] = {}
         self.later: dict[str, list[pa.Table]] = {}
-        self.looked_up = program.looked_up()
+        self.routes = known = routes(program)
+        self.looked_up: Set[str] = known.looked_up
         self.wanted = wanted
         answering = [program.views[n].stratum for n in wanted]
         self.asked = {name for name in answering if name is not None}
         """The strata whose changes somebody wants."""
         self.answers: dict[str, pa.Table] = {}
-        self.answered = answered(self.program) | self.asked
-        self.read = {r for m in self.program.maps.values() for r in m.reads}
+        self.answered = {*known.answered, *self.asked}
         self.rounds: dict[str, list[tuple[int, int]]] = {}
         """Of each loop the rounds that were visited, and how many rows moved at each."""
         self.withheld: dict[str, int] = {}
         """Of each loop in diffuse mode how many answers were near enough to what was told last, and not told."""
-        self.inside = {n: loop for loop in program.loops.values() for n in loop.relations}
-        """The loops that strata are answered in."""
-        self.strata: dict[str, list[Stratum]] = {}
-        """The strata that are answered from a map."""
-        for s in self.program.strata.values():
-            for m in {m.name for m in (s.group, *s.bags)}:
-                self.strata.setdefault(m, []).append(s)
+        self.inside = known.inside
         self.touching = diffuse.touching(program)
         """Strata whose groups are touched by what a map besides their own says."""
         self.answered |= {s.name for s in self.touching}
+        self.besides: dict[str, list[Stratum]] = {}
+        """These by that map."""
         for s in self.touching:
-            self.strata.setdefault(s.group.name, []).append(s)
+            self.besides.setdefault(s.group.name, []).append(s)
 
     def run(self, changes: Mapping[str, Change], in_sequence: bool) -> None:
         """Carries the changes of sources through; what is new is then in `working`."""
         self.changes = {n: c for n, c in changes.items() if c.rows}
-        maps = self.program.maps.values()
-        for level in sorted({m.level for m in maps}):
-            changed = [n for n in self.changes if self.program.relations.levels.get(n, 0) == level]
+        levels = self.program.relations.levels
+        for level in self.routes.levels:
+            changed = [n for n in self.changes if levels.get(n, 0) == level]
             if in_sequence:
                 self.working.reads_new = True
-                single = self._single(changed)
+                single = self._single(changed) if len(changed) > 1 else set[str]()
                 for name in changed:
                     if name not in single:
                         self.round(self._above(name), {name})
-                self.round_together(maps, single)
+                if single:
+                    self.round_together(self.routes.changed_by(single), single)
             else:
-                self.round([m for m in maps if m.level == level], self.changes)
+                reached = self.routes.changed_by(self.changes)
+                self.round([m for m in reached if m.level == level], self.changes)
             self.settle(level)
-            strata = self.program.strata.values()
-            self.answer([s for s in strata if s.level == level and s.name not in self.inside])
-            for loop in self.program.loops.values():
-                if loop.level == level:
-                    self.loop(loop)
+            touched = [self.program.strata[n] for n in self.touched if n in self.program.strata]
+            self.answer([s for s in touched if s.level == level and s.name not in self.inside])
+            for loop in self.routes.loops.get(level, ()):
+                self.loop(loop)
         self.check()
 
     def loop(self, loop: Loop, new: bool = False) -> None:
@@ -180,7 +173,8 @@ class Increment:
     def _above(self, relation: str) -> list[Map]:
         """The maps that a relation changes; those of a loop have what its collections changed already."""
         loop = self.inside.get(relation)
-        return [m for m in self.program.maps.values() if loop is None or m.name not in loop.maps]
+        readers = self.routes.readers.get(relation, ())
+        return [m for m in readers if loop is None or m.name not in loop.maps]
 
     def check(self) -> None:
         """Raises if rows are left that fail."""
@@ -267,7 +261,6 @@ class Increment:
 
     def execute(self, statements: list[Statement]) -> None:
         """Statements over the changes that are known, and then the merges."""
-        strata = [*self.program.strata.values(), *self.touching]
         for s in statements:
             self._arrange(s)
         if sum(self.changes[n].rows for n in {s.drives for s in statements}) <= self.small:
@@ -275,16 +268,23 @@ class Increment:
                 self._merge(self._emitted(statements))
                 return
         self.settle()  # a group's value has no state in which a change is missing that came before
+        strata = [*self.program.strata.values(), *self.touching]
         self._touch(self.cluster.round(statements, self.changes, strata, self.answered))
 
     def _emitted(self, statements: Iterable[Statement]) -> dict[str, list[pa.Table]]:
-        """What statements give here, by map."""
-        tables = {n: whole(c, self.root, self.working) for n, c in self.changes.items()}
+        """What statements give here, by map; of one whose filters no row passes nothing."""
+        tables: dict[str, pa.Table] = {}
+        passing: dict[str, Passing] = {}
         out: dict[str, list[pa.Table]] = {}
         for s in statements:
-            change, scalars = tables[s.drives], self.session.evaluate
-            made = run(s, change, self.working, scalars, most=self.small)
-            out.setdefault(s.target.name, []).append(made)
+            if s.drives not in tables:
+                tables[s.drives] = table = self.table(s.drives)
+                passing[s.drives] = Passing(table)
+            if not passing[s.drives].some(s):
+                continue
+            made = run(s, tables[s.drives], self.working, self.session.evaluate, most=self.small)
+            if made.num_rows:
+                out.setdefault(s.target.name, []).append(made)
         return out
 
     def _merge(self, emitted: Mapping[str, list[pa.Table]]) -> None:
@@ -303,7 +303,10 @@ class Increment:
 
     def _add(self, emitted: Mapping[str, list[pa.Table]]) -> None:
         """Merges changes into their maps, with the strata that are answered from these."""
-        strata = {s.name: s for n in emitted for s in self.strata.get(n, ())}
+        mine = [
+            s for n in emitted for s in (*self.routes.strata.get(n, ()), *self.besides.get(n, ()))
+        ]
+        strata = {s.name: s for s in mine}
         self._touch(merge(self.working, strata.values(), emitted, self.answered))
 
     def _touch(self, touched: Mapping[str, pa.Table]) -> None:
@@ -326,11 +329,13 @@ class Increment:
         for s in strata:
             if s.name not in self.answered or s.name not in self.touched:
                 continue
-            keys = different(s.group, self.touched[s.name])
+            tables = self.touched[s.name]  # those of one merge are different already
+            keys = tables[0] if len(tables) == 1 else different(s.group, tables)
             found = self.components(s, keys)
-            if s.name in self.read or s.name in self.asked:
+            read = s.name in self.routes.readers
+            if read or s.name in self.asked:
                 change = self.answers[s.name] = rows(s, found, self.session.evaluate)
-                if change.num_rows and s.name in self.read:
+                if change.num_rows and read:
                     self.changes[s.name] = Change.of(change)
 
     def components(self, s: Stratum, keys: pa.Table) -> pa.Table:

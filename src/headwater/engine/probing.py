@@ -8,14 +8,14 @@ import pyarrow as pa
 
 from headwater.state.arrangement import Arrangement
 from headwater.state.hashing import hash_keys
-from headwater.state.run import column
+from headwater.state.run import cast, column
 
 
 def probe(into: Arrangement, table: pa.Table, names: Sequence[str]) -> pa.Table:
     """The keys of rows, as a look-up takes them: the columns are in the order of those that the map is searched by."""
     spec = into.spec
     keys = [
-        column(table, given).cast(spec.types[n])
+        cast(column(table, given), spec.types[n])
         for given, n in zip(names, spec.lookup, strict=True)
     ]
     return pa.table([pa.array(hash_keys(keys, table.num_rows)), *keys], ["_h", *spec.lookup])

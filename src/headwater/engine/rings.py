@@ -22,14 +22,14 @@ from headwater.calculus.types import DyadicType, Exact, IntType, RealType, RingT
 from headwater.interop.arrow_types import arrow_type
 from headwater.plan.program import Map, Stratum, Told
 from headwater.state import exact
-from headwater.state.arrangement import halves
-from headwater.state.run import MapSpec, Order, column
+from headwater.state.adding import halves
+from headwater.state.run import MapSpec, Order, cast, column
 
 ODD = ("nan", "pos", "neg")
 """What is counted beside the finite part of a Real."""
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1 << 14)
 def spec_of(m: Map) -> MapSpec:
     """The map on disk."""
     return MapSpec(
@@ -42,8 +42,9 @@ def spec_of(m: Map) -> MapSpec:
     )
 
 
+@lru_cache(maxsize=1 << 12)
 def ring_columns(name: str, t: RingType) -> list[tuple[str, pa.DataType]]:
-    """The columns of a ring value."""
+    """The columns of a ring value; not to be changed."""
     match t:
         case IntType():
             return [(name, pa.int64())]
@@ -188,7 +189,8 @@ def product(
             columns = {n: _scaled(c, whole) for n, c in columns.items()}
     else:
         columns = {name: _exact(column(table, number), whole)}
-    return {n: c.cast(dict(ring_columns(name, t))[n]) for n, c in columns.items()}
+    types = dict(ring_columns(name, t))
+    return {n: cast(c, types[n]) for n, c in columns.items()}
 
 
 def _exactly(name: str, table: pa.Table, factors: tuple[str, ...]) -> dict[str, pa.Array]:

@@ -12,12 +12,15 @@ its stored program, whatever plan a later version of the compiler would make, un
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import takewhile
 from typing import Any, Literal
 
 from headwater.calculus.shapes import Shape
 from headwater.calculus.types import DOUBLE, DYADIC, KeyType, RecordType, RingType, boxed
 from headwater.calculus.windows import WHOLE, Reach, Total, Window
+from headwater.plan.conditions import Condition, condition
 from headwater.plan.scalar import Scalar
 
 WEIGHT = "_w"
@@ -52,7 +55,11 @@ class Map:
     strategy: str = "recursive"
     """Which maps its statements look up: `first-order` those of the inputs alone."""
 
-    @property
+    def __hash__(self) -> int:
+        """By its name, a digest of what it is; what is told of a map once is looked up often."""
+        return hash(self.name)
+
+    @cached_property
     def columns(self) -> list[str]:
         return [n for n, _ in self.key]
 
@@ -119,7 +126,16 @@ class Statement:
     sign: int = 1
     changes: tuple[Statement, ...] = ()
 
-    @property
+    @cached_property
+    def conditions(self) -> tuple[Condition, ...]:
+        """Its filters that compare a column of the change with a constant, before anything is looked up; under the change's names."""
+        names = {c: n for n, c in self.columns}
+        first = takewhile(lambda s: isinstance(s, Bind | Filter), self.steps)
+        found = [condition(s.condition) for s in first if isinstance(s, Filter)]
+        mine = [c for c in found if c is not None and c.column in names]
+        return tuple(replace(c, column=names[c.column]) for c in mine)
+
+    @cached_property
     def needs(self) -> set[str]:
         """The relations that must have changed for the statement to say anything.
 
@@ -266,6 +282,10 @@ class Stratum:
     rounds: bool = False
     """Whether its maps hold changes by round, the last column of the group's key: an answer is that of their sum up to a round."""
 
+    def __hash__(self) -> int:
+        """By its name, a digest of what it is."""
+        return hash(self.name)
+
     @property
     def passed_on(self) -> tuple[Distinct, ...]:
         """The sums that bags pass on when a value comes or goes; in a loop, where that is so at some rounds, they are read."""
@@ -282,13 +302,13 @@ class Stratum:
         """All maps of the stratum."""
         return [self.group, *self.bags, *([self.answers] if self.answers else [])]
 
-    @property
+    @cached_property
     def bags(self) -> list[Map]:
         """The maps of bags beside the group's."""
         maps = [*(d.map for d in self.distinct), *(b.map for b in self.from_bags)]
         return list(dict.fromkeys([*maps, *([self.ranked.map] if self.ranked else [])]))
 
-    @property
+    @cached_property
     def components(self) -> list[tuple[str, KeyType]]:
         """The columns that an answer reads: the group's key, its ring as numbers, and what comes from bags."""
         ring = [(n, boxed(t)) for n, t in self.group.ring if t != DYADIC]
@@ -488,6 +508,8 @@ class Program:
     relations: Relations = field(default_factory=Relations)
     kept: dict[str, Kept] = field(default_factory=dict)
     loops: dict[str, Loop] = field(default_factory=dict)
+    told: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    """What is known of it as a whole, computed once (`routes.py`)."""
 
     def copy(self) -> Program:
         """The same to add to; what it is made of is shared."""

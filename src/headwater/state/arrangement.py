@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from headwater.errors import DamagedState
 from headwater.state import exact
+from headwater.state.adding import plus, replaced, sums, zeros
 from headwater.state.hashing import hash_keys
 from headwater.state.keys import (
     Bools,
@@ -30,6 +31,7 @@ from headwater.state.keys import (
     canonical,
     equal,
     expand,
+    plain,
     sort_order,
 )
 from headwater.state.run import (
@@ -39,6 +41,7 @@ from headwater.state.run import (
     Run,
     RunRef,
     Runs,
+    cast,
     column,
     hashes,
     key_parts,
@@ -124,7 +127,7 @@ class Arrangement:
         if not self.refs:
             return self._consolidated([], True)
         names = spec.keys if whole_key else list(spec.lookup)
-        wanted = all_parts([canonical(column(keys, n)).cast(spec.types[n]) for n in names])
+        wanted = all_parts([cast(canonical(column(keys, n)), spec.types[n]) for n in names])
         found = self._found(hashes(keys), names, wanted, linear, share, most)
         return self.watched(found, "look-up")
 
@@ -141,23 +144,30 @@ class Arrangement:
         spec = self.spec
         summed = linear and spec.kind == "change"
         assert summed or share == WHOLE, "only what is added up can be found in shares"
-        single = spec.unique or set(names) == set(spec.keys)
+        single = spec.unique or len(names) == len(spec.keys)
         order = np.argsort(h)
+        sorted_h = h[order]
         found: list[tuple[Ints, pa.Table]] = []
         for ref in self.refs:
-            some = _within(h, order, ref)
-            if len(some) == 0:
+            some = _within(sorted_h, ref)
+            if some.start == some.stop:
                 self.runs.look(ref)
                 continue
-            probes, table = self._matches(self.open(ref), h, some, names, wanted, share, most)
-            if len(probes):
-                found.append((probes, table))
+            made = self._matches(
+                self.open(ref), sorted_h[some], order[some], names, wanted, share, most
+            )
+            if made is not None:
+                probes, _ = made
+                found.append(made)
                 most = None if most is None else most - len(probes)
                 if spec.newest and single:
                     # The newest run with a key has said it all.
+                    if len(probes) == len(order):
+                        break
                     rest = np.ones(len(h), np.bool_)
                     rest[probes] = False
-                    order = order[rest[order]]
+                    left = rest[order]
+                    order, sorted_h = order[left], sorted_h[left]
         if summed and found:
             table = pa.concat_tables([t for _, t in found])
             return self._indexed(np.concatenate([i for i, _ in found]), table)
@@ -172,27 +182,27 @@ class Arrangement:
         wanted: list[pa.Array],
         share: Share,
         most: int | None,
-    ) -> tuple[Ints, pa.Table]:
-        """Which keys a run has, and their entries there."""
-        first, counts = run.hashes.ranges(h[order])
-        hit = counts > 0
-        if not hit.any():
-            return order[:0], self.spec.schema.empty_table()
+    ) -> tuple[Ints, pa.Table] | None:
+        """Which keys a run has, and their entries there; `h` are the hashes of the keys in `order`, ascending."""
+        first, counts = run.hashes.ranges(h)
+        hit = np.flatnonzero(counts)
+        if not len(hit):
+            return None
         if names == self.spec.keys and not self.spec.order and counts.sum() > CROWDED * len(order):
             probes = pa.array(order)
             first, counts = self._narrowed(run, first, counts, [p.take(probes) for p in wanted])
-            hit = counts > 0
+            hit = np.flatnonzero(counts)
         mine = stretch(int(counts.sum()), share)
         if most is not None and mine.stop - mine.start > most:
             raise TooMany
-        at = np.repeat(order[hit], counts[hit])[mine]
-        table = run.take(expand(first[hit], counts[hit])[mine])
-        these = pa.array(at)
-        held = all_parts([column(table, n) for n in names])
-        same = equal(held, [p.take(these) for p in wanted])
+        at, rows = order[hit], first[hit]
+        if mine.stop - mine.start != len(hit) or int(counts.max()) > 1:
+            at, rows = np.repeat(at, counts[hit])[mine], expand(rows, counts[hit])[mine]
+        table = run.take(rows)
+        same = _same(all_parts([column(table, n) for n in names]), wanted, at)
         if not same.all():
             at, table = at[same], table.filter(pa.array(same))
-        return at, table
+        return (at, table) if len(at) else None
 
     def _narrowed(
         self, run: Run, first: Ints, counts: Ints, wanted: list[pa.Array]
@@ -225,11 +235,15 @@ class Arrangement:
         if len(found) == 1 and (single or self.spec.kind == "change"):
             kept = there(self.spec, table)
             return self._indexed(at, table, kept)
+        if single and self.spec.newest:  # one run has said what there is of a key
+            order = np.argsort(at)
+            table = table.take(pa.array(order))
+            return self._indexed(at[order], table, there(self.spec, table))
         columns = [] if single else key_parts(self.spec, table)
         order = sort_order(at, columns, stable=self.spec.newest)
-        at, rows = at[order], pa.array(order)
-        starts = boundaries(at, [c.take(rows) for c in columns])
-        merged = combine(self.spec, table.take(rows), starts)
+        at = at[order]
+        starts = boundaries(at, columns, order)
+        merged = combine(self.spec, table.take(pa.array(order)), starts)
         kept = there(self.spec, merged)
         return self._indexed(at[starts], merged, kept)
 
@@ -242,11 +256,12 @@ class Arrangement:
         """How many entries the runs have for each hash, those that cancel each other included."""
         out = np.zeros(len(h), np.int64)
         order = np.argsort(h)
+        sorted_h = h[order]
         for ref in self.refs:
-            some = _within(h, order, ref)
-            if len(some):
-                _, counts = self.open(ref).hashes.ranges(h[some])
-                out[some] += counts
+            some = _within(sorted_h, ref)
+            if some.stop > some.start:
+                _, counts = self.open(ref).hashes.ranges(sorted_h[some])
+                out[order[some]] += counts
             else:
                 self.runs.look(ref)
         return out
@@ -370,9 +385,8 @@ class Arrangement:
         keys = entries.select(["_h", *spec.keys])
         touched = Touched(keys, pa.table(old), pa.table(new))
         if spec.kind == "value":
-            for name in spec.rings:
-                place = entries.schema.get_field_index(name)
-                entries = entries.set_column(place, name, new[name])
+            arrays = [*keys.columns, *(new[n] for n in spec.rings)]
+            entries = pa.Table.from_arrays(arrays, schema=spec.schema)
         return entries, touched
 
     def put(self, entries: pa.Table) -> pa.Table:
@@ -414,13 +428,28 @@ def _in_share(spec: MapSpec, table: pa.Table, share: Share) -> Bools:
     return np.asarray(h.view(np.uint64) % np.uint64(n) == np.uint64(i))
 
 
-def _within(h: Ints, order: Ints, ref: RunRef) -> Ints:
-    """Those of the keys, given in the order of their hashes, that lie in a run's range."""
-    if len(order) and ref.low <= h[order[0]] and h[order[-1]] <= ref.high:
-        return order
-    sorted_h = h[order]
-    first = np.searchsorted(sorted_h, np.int64(ref.low), "left")
-    return order[first : np.searchsorted(sorted_h, np.int64(ref.high), "right")]
+def _within(sorted_h: Ints, ref: RunRef) -> slice:
+    """Those of some ascending hashes that lie in a run's range."""
+    if not len(sorted_h):
+        return slice(0, 0)
+    first, last = 0, len(sorted_h)
+    if sorted_h[0] < ref.low:
+        first = int(sorted_h.searchsorted(np.int64(ref.low)))
+    if sorted_h[-1] > ref.high:
+        last = int(sorted_h.searchsorted(np.int64(ref.high), "right"))
+    return slice(first, last)
+
+
+def _same(held: list[pa.Array], wanted: list[pa.Array], at: Ints) -> Bools:
+    """Whether keys that were found are those that are wanted at some places."""
+    out = np.ones(len(at), np.bool_)
+    for a, b in zip(held, wanted, strict=True):
+        x, y = plain(a), plain(b)
+        if x is None or y is None:
+            out &= equal([a], [b.take(pa.array(at))])
+        else:
+            out &= x == y[at]
+    return out
 
 
 # --- the kernels ------------------------------------------------------------------------------------------
@@ -442,10 +471,11 @@ def total(spec: MapSpec, table: pa.Table) -> pa.Table:
     """Changes sorted, one for each key, added up whatever the kind of the map."""
     if table.num_rows < 2:
         return table
+    h = hashes(table)
     columns, down = sort_columns(spec, table)
-    table = table.take(pa.array(sort_order(hashes(table), columns, down)))
-    starts = boundaries(hashes(table), key_parts(spec, table))
-    return added(spec, table, starts)
+    order = sort_order(h, columns, down)
+    starts = boundaries(h[order], columns, order)
+    return added(spec, table.take(pa.array(order)), starts)
 
 
 def combine(spec: MapSpec, table: pa.Table, starts: Ints) -> pa.Table:
@@ -459,124 +489,12 @@ def added(spec: MapSpec, table: pa.Table, starts: Ints) -> pa.Table:
     """One entry for each group of equal keys, its ring values summed."""
     if len(starts) == table.num_rows:
         return table
-    out = table.take(pa.array(starts))
-    for name in spec.rings:
-        summed = sums(column(table, name), starts)
-        out = out.set_column(out.schema.get_field_index(name), name, summed)
-    return out
-
-
-def sums(values: pa.Array, starts: Ints) -> pa.Array:
-    """The sum of each group of consecutive values."""
-    if len(starts) == 0:
-        return values.slice(0, 0)
-    if values.type == exact.STORED:
-        return exact.sums(values, starts)
-    if pa.types.is_decimal(values.type):
-        few = small(values, len(values))
-        if few is not None:
-            return decimals(np.add.reduceat(few, starts), values.type)
-        counts = np.diff(np.append(starts, len(values)))
-        group = pa.array(np.repeat(np.arange(len(starts)), counts))
-        table = pa.table({"g": group, "v": wide(values)})
-        total = table.group_by("g", use_threads=False).aggregate([("v", "sum")])
-        return fitted(column(total, "v_sum"), values.type)
-    array = np.asarray(values)
-    total = np.add.reduceat(array, starts)
-    if array.dtype.kind == "i":
-        rough = np.add.reduceat(array.astype(np.float64), starts)
-        if (np.abs(rough - total) > 2.0**62).any():  # what wrapped is off by a multiple of 2**64
-            raise OverflowError("a sum of integers does not fit into 64 bits")
-    try:
-        return pa.array(total, values.type)
-    except pa.ArrowInvalid as e:
-        raise OverflowError(f"a sum does not fit into {values.type}") from e
-
-
-def plus(a: pa.Array, b: pa.Array) -> pa.Array:
-    """The sum of two columns, in their own type."""
-    if a.type == exact.STORED:
-        return exact.plus(a, b)
-    if pa.types.is_decimal(a.type):
-        x, y = small(a, 2), small(b, 2)
-        if x is not None and y is not None:
-            return decimals(x + y, a.type)
-        return fitted(pc.add_checked(wide(a), wide(b)), a.type)
-    try:
-        return pc.add_checked(a, b)
-    except pa.ArrowInvalid as e:
-        raise OverflowError(f"a sum does not fit into {a.type}") from e
-
-
-def halves(values: pa.Array) -> Ints | None:
-    """Decimals as rows of two 64-bit words, low and high; None if they are kept in another way."""
-    if values.null_count or not pa.types.is_decimal128(values.type):
-        return None
-    count, start = 2 * len(values), 16 * values.offset
-    return np.frombuffer(values.buffers()[1], np.int64, count, start).reshape(-1, 2)
-
-
-def small(values: pa.Array, terms: int) -> Ints | None:
-    """Decimals as unscaled integers, if the sum of `terms` of them surely fits into 64 bits; adding these is cheap."""
-    both = halves(values) if len(values) else None
-    if both is None:
-        return None
-    low, high = both[:, 0], both[:, 1]
-    if (high != low >> 63).any() or terms * max(int(low.max()), -int(low.min())) >= MOST:
-        return None
-    return low
-
-
-def decimals(unscaled: Ints, t: pa.DataType) -> pa.Array:
-    """Decimals of unscaled integers; an error where they do not fit."""
-    most = max(int(unscaled.max()), -int(unscaled.min()))
-    if most >= 10**t.precision:
-        raise OverflowError(f"a sum does not fit into {t}")
-    both = np.stack((unscaled, unscaled >> 63), axis=1)
-    return pa.Array.from_buffers(t, len(unscaled), [None, pa.py_buffer(both)])
-
-
-def wide(values: pa.Array) -> pa.Array:
-    """Decimals with room for the digits that adding them takes."""
-    return values.cast(pa.decimal256(60, values.type.scale))
-
-
-def fitted(values: pa.Array, t: pa.DataType) -> pa.Array:
-    """Decimals in a type again; an error where they do not fit."""
-    try:
-        return values.cast(t)
-    except pa.ArrowInvalid as e:
-        raise OverflowError(f"a sum does not fit into {t}") from e
-
-
-def zeros(t: pa.DataType, n: int) -> pa.Array:
-    """n zeros."""
-    if t == pa.int64():
-        return pa.array(np.zeros(n, np.int64))
-    return exact.zeros(n) if t == exact.STORED else pa.repeat(pa.scalar(0, t), n)
-
-
-def replaced(values: pa.Array, at: Ints, new: pa.Array) -> pa.Array:
-    """The column with other values at some places."""
-    if len(at) == 0:
-        return values
-    old, other = _plain(values), _plain(new)
-    if old is None or other is None:
-        places = np.arange(len(values), dtype=np.int64)
-        places[at] = len(values) + np.arange(len(at), dtype=np.int64)
-        return pa.concat_arrays([values, new]).take(pa.array(places))
-    out = old.copy()
-    out[at] = other
-    if out.ndim == 2:
-        return pa.Array.from_buffers(values.type, len(out), [None, pa.py_buffer(out)])
-    return pa.array(out, values.type)
-
-
-def _plain(values: pa.Array) -> np.ndarray[Any, Any] | None:
-    """The values as a numpy array with a row for each, if they can be that."""
-    if values.type == exact.STORED:
-        return None
-    return halves(values) if pa.types.is_decimal(values.type) else np.asarray(values)
+    rings, firsts = set(spec.rings), pa.array(starts)
+    arrays = {
+        n: sums(column(table, n), starts) if n in rings else column(table, n).take(firsts)
+        for n in table.column_names
+    }
+    return pa.table(arrays)
 
 
 def any_ring(spec: MapSpec, table: pa.Table) -> Bools:

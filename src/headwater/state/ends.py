@@ -23,38 +23,41 @@ from headwater.state.keys import (
     expand,
     sort_order,
 )
-from headwater.state.run import MapSpec, Run, column, hashes, sort_columns
+from headwater.state.run import MapSpec, Run, cast, column, hashes, sort_columns
 from headwater.state.search import Hashes
 
 FURTHER = 8
 """Entries of a group that a second round takes from each run at least; the first takes k."""
 
 
-def first_k(arrangement: Arrangement, keys: pa.Table, k: int) -> pa.Table:
+def first_k(arrangement: Arrangement, keys: pa.Table, k: int, reach: int = 1) -> pa.Table:
     """The first k rows of each group, repeated rows counted, as `_i`, the key and the ring.
 
-    The last entry of a group may have more rows than are needed; entries come in order.
+    The last entry of a group may have more rows than are needed; entries come in order. `reach` is how many entries of each
+    run are read first, where it is known that the nearest ones are gone.
     """
-    return _nearest(arrangement, keys, k, backwards=False)
+    return _nearest(arrangement, keys, k, False, reach)
 
 
-def last_k(arrangement: Arrangement, keys: pa.Table, k: int) -> pa.Table:
+def last_k(arrangement: Arrangement, keys: pa.Table, k: int, reach: int = 1) -> pa.Table:
     """The last k rows of each group, like `first_k`; entries come in reverse order, from the end."""
-    return _nearest(arrangement, keys, k, backwards=True)
+    return _nearest(arrangement, keys, k, True, reach)
 
 
-def _nearest(arrangement: Arrangement, keys: pa.Table, k: int, backwards: bool) -> pa.Table:
+def _nearest(
+    arrangement: Arrangement, keys: pa.Table, k: int, backwards: bool, reach: int
+) -> pa.Table:
     """The k rows of each group that are nearest to one end."""
     spec = arrangement.spec
     assert spec.order, "the entries of a group have an end in a map that is kept in order"
     h = hashes(keys)
     by_hash = np.argsort(h, kind="stable")
     h = h[by_hash]
-    columns = [canonical(column(keys, n)).cast(spec.schema.field(n).type) for n in spec.lookup]
+    columns = [cast(canonical(column(keys, n)), spec.schema.field(n).type) for n in spec.lookup]
     wanted = [p.take(pa.array(by_hash)) for p in all_parts(columns)]
     open_groups = np.arange(len(h), dtype=np.int64)
     done: list[pa.Table] = []
-    reach = max(k, 1)
+    reach = max(k, reach)
     while len(open_groups):
         table, settled, more = _part(arrangement, h, wanted, reach, backwards)
         table, enough = _first(spec, table, settled, k, more)

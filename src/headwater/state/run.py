@@ -22,7 +22,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Set
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from itertools import chain, pairwise
+from itertools import chain, islice, pairwise
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,8 @@ from headwater.state.zones import Noted, Zoned
 
 SEGMENT = 4_000_000
 """Rows of a segment at most: what a compaction holds in memory at a time."""
+GATHERED = 65_536
+"""Rows of a run that is put together in memory before it is written."""
 MAGIC = b"ARROW1"
 LEAST, MOST = -(1 << 63), 1 << 63
 """The hash space is [LEAST, MOST)."""
@@ -104,7 +106,7 @@ class MapSpec:
         first = [*self.lookup, *(o.column for o in self.order)]
         return [*dict.fromkeys(first), *(n for n, _ in self.key if n not in first)]
 
-    @property
+    @cached_property
     def rings(self) -> list[str]:
         return [n for n, _ in self.ring]
 
@@ -123,7 +125,7 @@ class MapSpec:
         """The map that its runs say they are of."""
         return self.of or self.name
 
-    @property
+    @cached_property
     def unique(self) -> bool:
         """Whether a look-up key has one entry at most."""
         return set(self.lookup) == {n for n, _ in self.key}
@@ -185,6 +187,10 @@ class RunRef:
     zone: tuple[Noted, ...] = field(default=(), compare=False)
     of: str = ""
     """The map that it says it is of, where another has taken it over."""
+
+    def __hash__(self) -> int:
+        """By its place alone, which is its own: references are looked up for every run that is opened."""
+        return hash((self.file, self.offset))
 
     @property
     def generation(self) -> Generation:
@@ -251,8 +257,8 @@ class Run:
     def _taken(self, segment: int, rows: Ints, names: list[str] | None) -> pa.Table:
         """Some rows of a segment, counted from its beginning."""
         batch = self.segments[segment].batch
-        table = pa.Table.from_batches([batch if names is None else batch.select(names)])
-        return table.take(pa.array(rows))
+        some = batch if names is None else batch.select(names)
+        return pa.Table.from_batches([some.take(pa.array(rows))])
 
     def tables(self, low: int = LEAST, high: int = MOST) -> Iterator[pa.Table]:
         """The entries whose hash is in [low, high), a segment at a time, not copied."""
@@ -401,7 +407,7 @@ def prepared(spec: MapSpec, table: pa.Table) -> pa.Table:
     arrays = []
     for name, wanted in spec.types.items():
         made = canonical(column(table, name), compared=name not in held)
-        arrays.append(made if made.type == wanted else made.cast(wanted))
+        arrays.append(cast(made, wanted))
     return pa.Table.from_arrays(arrays, schema=spec.schema)
 
 
@@ -413,6 +419,11 @@ def column(table: pa.Table, name: str) -> pa.Array:
     if found.num_chunks == 1:
         return found.chunk(0)
     return pa.concat_arrays(found.chunks) if found.num_chunks else pa.array([], found.type)
+
+
+def cast(values: pa.Array, t: pa.DataType) -> pa.Array:
+    """A column in a type; itself, and not a copy, if it is in it."""
+    return values if values.type == t else values.cast(t)
 
 
 def hashes(table: pa.Table) -> Ints:
@@ -480,7 +491,12 @@ class Writer:
             zoned, zone = self.zoned.get(spec.name, ()), list[tuple[Noted, ...]]()
             about = json.dumps({"map": spec.written_as, "generation": generation})
             schema = spec.schema.with_metadata({ABOUT: about})
-            with pa.ipc.new_file(pa.PythonFile(sink, "w"), schema) as out:
+            # Arrow writes a run in some twenty pieces: those of a small one are gathered.
+            some = list(islice(tables, 2))
+            alone = len(some) == 1 and some[0].num_rows <= GATHERED
+            small = pa.BufferOutputStream() if alone else None
+            tables = chain(some, tables)
+            with pa.ipc.new_file(small or pa.PythonFile(sink, "w"), schema) as out:
                 for table in segments_of(tables):
                     (batch,) = table.to_batches()
                     out.write_batch(batch)
@@ -491,6 +507,8 @@ class Writer:
                     if zoned:
                         zone.append(zones.noted(batch, zoned))
                     yield from sink.taken()
+            if small is not None:
+                sink.write(small.getvalue())
             yield from sink.taken()
             at = self.name, size, sink.size, rows, low, high, spent, sink.checksum, *generation
             ref = RunRef(*at, zones.together(zone) if zone else ())

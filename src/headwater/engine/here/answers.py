@@ -22,6 +22,7 @@ from headwater.calculus.windows import Total
 from headwater.engine.here import by_end, by_round
 from headwater.engine.here.different_values import passed_on
 from headwater.engine.here.equal_rows import consolidated
+from headwater.engine.here.extremes import Before, by_change
 from headwater.engine.here.from_bags import Span, around, changed_part, from_bag, ranked
 from headwater.engine.here.statements import Scalars, changes_of, hashed
 from headwater.engine.rings import ring_columns, shown, spec_of
@@ -38,10 +39,12 @@ from headwater.plan.program import (
 )
 from headwater.state.arrangement import INDEX, Arrangement, Touched, total
 from headwater.state.keys import Ints
-from headwater.state.run import MapSpec, column, hashes, prepared
+from headwater.state.run import MapSpec, cast, column, hashes, prepared
 
 CELL, TIMES = "row.", "row"
 """How the cells of an answer and its multiplicity are called among the components."""
+GONE = 4
+"""Entries of a run that are read at once where the nearest element is gone: it is there still, and what takes it away too."""
 Changes = Mapping[str, list[pa.Table]]
 """Emitted rows by map."""
 
@@ -120,8 +123,8 @@ def components(working: Working, stratum: Stratum, keys: pa.Table) -> pa.Table:
             for m, w in ((working.before, -1), (working.now, 1))
         ]
         return signed(stratum, sides)
-    after = current(working.now, stratum, keys)
     if stratum.answers is None:
+        after = current(working.now, stratum, keys)
         before = current(working.before, stratum, keys)
     else:
         found = working.before(stratum.answers.name).lookup(keys)
@@ -129,6 +132,11 @@ def components(working: Working, stratum: Stratum, keys: pa.Table) -> pa.Table:
         before = before.rename_columns([n for n, _ in stratum.components])
         if stratum.always and before.num_rows == 0 and keys.num_rows:
             before = nothing(stratum)
+            after = current(working.now, stratum, keys)
+        else:
+            places = np.full(keys.num_rows, -1, np.int64)
+            places[np.asarray(column(found, INDEX))] = np.arange(found.num_rows)
+            after = current(working.now, stratum, keys, last=(working, Before(before, places)))
     return signed(stratum, [(before, -1), (after, 1)])
 
 
@@ -165,6 +173,8 @@ def read_for(working: Working, stratum: Stratum, keys: pa.Table) -> Ints:
     r = stratum.ranked
     if r is not None and r.limit is None and not r.reads_part:
         bags.add(r.map.name)
+    if not bags:
+        return np.ones(keys.num_rows, np.int64)
     h = hashes(keys)
     return sum((working.now(n).count(h) for n in bags), np.ones(len(h), np.int64))
 
@@ -176,18 +186,23 @@ def keep_answers(working: Working, stratum: Stratum, change: pa.Table) -> None:
     names = by_end.answered(stratum) if stratum.rounds else [n for n, _ in stratum.components]
     columns = [column(change, n) for n in names]
     types = [spec_of(m).types[n] for n in m.columns]
-    arrays = {n: c.cast(t) for n, c, t in zip(m.columns, columns, types, strict=True)}
+    arrays = {n: cast(c, t) for n, c, t in zip(m.columns, columns, types, strict=True)}
     table = pa.table({**arrays, "r0": column(change, WEIGHT)})
     entries, _ = working.now(m.name).merge(changes_of(m, table), blind=True)
     working.add(m.name, entries)
 
 
 def current(
-    maps: Callable[[str], Arrangement], stratum: Stratum, keys: pa.Table, span: Span | None = None
+    maps: Callable[[str], Arrangement],
+    stratum: Stratum,
+    keys: pa.Table,
+    span: Span | None = None,
+    last: tuple[Working, Before] | None = None,
 ) -> pa.Table:
     """The components of groups, as some maps have them; groups that are gone have none.
 
-    With a span those of the rows that a change between its positions can matter for.
+    With a span those of the rows that a change between its positions can matter for. `last` is what they were answered
+    from before an increment, and its maps.
     """
     group = stratum.group
     found = maps(group.name).lookup(keys)
@@ -195,7 +210,19 @@ def current(
     live = keys.take(there)
     arrays = {n: column(found, n) for n in group.columns} | shown(stratum, found)
     for b in stratum.from_bags:
-        arrays[b.column] = from_bag(maps(b.map.name), b, live)
+        known = None
+        if last is not None and b.function in ENDS:
+            working, before = last
+            mine, empty = before.take(np.asarray(there)), not working.refs.get(b.map.name)
+            known = by_change(working.new(b.map.name), b, live, mine, empty)
+        if known is None:
+            arrays[b.column] = from_bag(maps(b.map.name), b, live)
+        elif len(known.unknown):
+            some = live.take(pa.array(known.unknown))
+            searched = from_bag(maps(b.map.name), b, some, GONE)
+            arrays[b.column] = known.with_searched(searched)
+        else:
+            arrays[b.column] = known.values
     table = pa.table(arrays)
     if stratum.always and table.num_rows == 0 and keys.num_rows:
         return nothing(stratum)
@@ -238,24 +265,29 @@ def nothing(stratum: Stratum) -> pa.Table:
 
 
 def _boxed(t: object) -> pa.DataType:
-    ((_, arrow), *_) = ring_columns("x", t)  # type: ignore[arg-type]
+    ((_, arrow), *_) = ring_columns("x", t)
     return arrow
 
 
 def signed(stratum: Stratum, sides: Sequence[tuple[pa.Table, int | pa.Array]]) -> pa.Table:
     """Components with their weights, one weight for all of a table, or one for each row."""
-    types = stratum.components
-    schema = pa.schema([*((n, arrow_type(t)) for n, t in types), (WEIGHT, pa.int64())])
+    schema = _signed_schema(stratum)
+    wanted = [(f.name, f.type) for f in schema][:-1]
     tables = [schema.empty_table()]
     for table, w in sides:
         if table.num_rows == 0:
             continue
-        arrays = [column(table, n).cast(schema.field(n).type) for n, _ in types]
+        arrays = [cast(column(table, n), t) for n, t in wanted]
         weights = pa.repeat(pa.scalar(w, pa.int64()), table.num_rows) if isinstance(w, int) else w
         if WEIGHT in table.column_names:  # of rows that are there several times
             weights = pc.multiply(weights, column(table, WEIGHT))
         tables.append(pa.table([*arrays, weights], schema=schema))
     return pa.concat_tables(tables)
+
+
+@lru_cache(maxsize=1 << 12)
+def _signed_schema(stratum: Stratum) -> pa.Schema:
+    return pa.schema([*((n, arrow_type(t)) for n, t in stratum.components), (WEIGHT, pa.int64())])
 
 
 def answer_steps(stratum: Stratum) -> list[Bind | Filter]:

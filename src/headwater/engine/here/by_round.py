@@ -23,7 +23,8 @@ from headwater.engine.here.statements import hashed
 from headwater.engine.rings import spec_of
 from headwater.engine.working import Overlay, Working
 from headwater.plan.program import Distinct, Map, Stratum
-from headwater.state.arrangement import INDEX, Arrangement, Touched, total, zeros
+from headwater.state.adding import zeros
+from headwater.state.arrangement import INDEX, Arrangement, Touched, total
 from headwater.state.keys import Bools, Ints
 from headwater.state.run import LEAST, MOST, column, prepared
 

@@ -9,7 +9,8 @@ import pyarrow.compute as pc
 from headwater.calculus.types import DyadicType, RealType
 from headwater.engine.rings import encode, exactly, ring_columns
 from headwater.plan.program import Distinct, Map
-from headwater.state.arrangement import Touched, zeros
+from headwater.state.adding import zeros
+from headwater.state.arrangement import Touched
 from headwater.state.run import column
 
 

@@ -27,7 +27,8 @@ from headwater.engine.here.windows import Carry, evaluate, exact
 from headwater.engine.rings import exactly
 from headwater.interop.arrow_types import arrow_type
 from headwater.plan.program import COLLECT, ENDS, FromBag, Ranked
-from headwater.state.arrangement import INDEX, Arrangement, plus, replaced, sums
+from headwater.state.adding import plus, replaced, sums
+from headwater.state.arrangement import INDEX, Arrangement
 from headwater.state.ends import first_k, last_k
 from headwater.state.keys import Ints
 from headwater.state.positions import AT, from_position
@@ -37,11 +38,11 @@ ALL = 1 << 40
 """More rows than a group has."""
 
 
-def from_bag(at: Arrangement, b: FromBag, keys: pa.Table) -> pa.Array:
-    """The value of a function of each group's bag."""
+def from_bag(at: Arrangement, b: FromBag, keys: pa.Table, reach: int = 1) -> pa.Array:
+    """The value of a function of each group's bag; `reach` is how much of it is read at once for the nearest element."""
     if b.function in ENDS:
         last, item = ENDS[b.function]
-        found = last_k(at, keys, 1) if last else first_k(at, keys, 1)
+        found = (last_k if last else first_k)(at, keys, 1, reach)
         # If a group has several entries here they are nearest first: written backwards, the first of them stays. A
         # group without entries keeps -1, and gets NULL.
         index = np.asarray(column(found, INDEX))

@@ -18,9 +18,10 @@ from headwater.engine.here import arrow
 from headwater.engine.probing import probe
 from headwater.engine.rings import ODD, product, ring_columns, spec_of
 from headwater.plan.program import WEIGHT, Bind, Expand, Filter, Lookup, Map, Statement, Step
-from headwater.state.arrangement import INDEX, WHOLE, Arrangement, Share, stretch, zeros
+from headwater.state.adding import zeros
+from headwater.state.arrangement import INDEX, WHOLE, Arrangement, Share, stretch
 from headwater.state.hashing import hash_keys
-from headwater.state.run import column, hashes
+from headwater.state.run import cast, column, hashes
 
 Scalars = Callable[[Sequence[Bind | Filter], pa.Table], pa.Table]
 """Who evaluates binds and filters: a table in, the table with new columns and fewer rows out."""
@@ -191,7 +192,7 @@ def emit(statement: Statement, table: pa.Table) -> pa.Table:
     target = statement.target
     spec = spec_of(target)
     arrays = {
-        name: column(table, given).cast(spec.types[name])
+        name: cast(column(table, given), spec.types[name])
         for (name, _), given in zip(target.key, statement.key, strict=True)
     }
     if statement.sign < 0:

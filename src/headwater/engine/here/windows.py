@@ -33,7 +33,7 @@ from headwater.engine.rings import exactly, told
 from headwater.errors import ScalarError
 from headwater.interop.arrow_types import arrow_type
 from headwater.plan.program import Told
-from headwater.state.arrangement import plus
+from headwater.state.adding import plus
 from headwater.state.exact import frame_sums
 from headwater.state.keys import (
     Bools,

@@ -73,6 +73,17 @@ ENDS_A_LIST = {"FROM", "WHERE", "GROUP_BY", "HAVING", "ORDER_BY", "LIMIT", "UNIO
 
 
 @with_room
+def same_words(text: str, other: str) -> bool:
+    """Whether two queries are the same but for spaces and comments."""
+    if text == other:
+        return True
+    try:
+        words = [[t[k.start : k.end + 1] for k in SPARK.tokenize(t)] for t in (text, other)]
+    except sqlglot.errors.SqlglotError:
+        return False
+    return words[0] == words[1]
+
+
 def read_sql(text: str, schemas: Schemas, ask: Ask | None = None) -> Term:
     """The term of a query over inputs with the given types; `ask` tells what Spark knows and we do not."""
     reader = Reader(text, schemas, ask)

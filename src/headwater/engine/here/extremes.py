@@ -1,0 +1,82 @@
+"""The least or greatest element of a group after a change, from what it was before and from the change alone.
+
+    min(b ⊎ Δ) = least(min b, min Δ⁺)     unless Δ takes away from min b itself
+
+A group's bag is searched only where the change takes the very element away that was the answer; whether another is left
+that equals it, or which comes next, the bag alone knows. What the answer was is kept with the answers of the stratum.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headwater.plan.program import ENDS, FromBag
+from headwater.state.arrangement import INDEX, Arrangement
+from headwater.state.keys import Ints, compared, equal, parts
+from headwater.state.run import cast, column
+
+
+class Before(NamedTuple):
+    """What groups were answered from last, and where in it each group is: -1 if it was not there."""
+
+    components: pa.Table
+    places: Ints
+
+    def take(self, groups: Ints) -> Before:
+        """That of some of the groups."""
+        return Before(self.components, self.places[groups])
+
+
+class Extremes(NamedTuple):
+    """The extreme of each group, and the groups whose bags have to be searched for it."""
+
+    values: pa.Array
+    unknown: Ints
+
+    def with_searched(self, found: pa.Array) -> pa.Array:
+        """The extremes, with those that were searched for."""
+        count = len(self.values)
+        places = np.arange(count, dtype=np.int64)
+        places[self.unknown] = count + np.arange(len(found), dtype=np.int64)
+        both = pa.concat_arrays([self.values, cast(found, self.values.type)])
+        return both.take(pa.array(places))
+
+
+def by_change(
+    new: Arrangement, b: FromBag, keys: pa.Table, before: Before, was_empty: bool
+) -> Extremes | None:
+    """The extremes of groups by the entries that were added to their bag; None if those are not in one order.
+
+    Of a group that was not answered before nothing is known, unless the whole map was empty: a view that was edited may have
+    taken over a bag and have new answers.
+    """
+    last, item = ENDS[b.function]
+    if item or len(new.refs) > 1 or any(o.descending for o in new.spec.order):
+        return None
+    places = before.places
+    old = column(before.components, b.column).take(pa.array(places, mask=places < 0))
+    unknown = np.zeros(keys.num_rows, np.bool_) if was_empty else places < 0
+    if not new.refs:
+        return Extremes(old, np.flatnonzero(unknown))
+    found = new.lookup(keys)  # a run has the entries of a group together, in order
+    at, counts = (np.asarray(column(found, n)) for n in (INDEX, new.spec.count))
+    elements = cast(column(found, b.items[0]), old.type)
+    came = np.flatnonzero(counts > 0)
+    nearest = np.full(keys.num_rows, -1, np.int64)
+    in_turn = (
+        came if last else came[::-1]
+    )  # of several that are written to one place the last one stays
+    nearest[at[in_turn]] = in_turn
+    added = elements.take(pa.array(nearest, mask=nearest < 0))
+    sign = compared(parts(added), parts(old))
+    sign[np.asarray(old.is_null())] = 1 if last else -1
+    further = (sign > 0 if last else sign < 0) & (nearest >= 0)
+    values = pc.if_else(pa.array(further), added, old)
+    went = np.flatnonzero(counts < 0)
+    taken = equal(parts(elements.take(pa.array(went))), parts(old.take(pa.array(at[went]))))
+    unknown[at[went[taken]]] = True
+    return Extremes(values, np.flatnonzero(unknown))
