@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from headwater.api.asking import Asking
 from headwater.api.cascading import Cascading
 from headwater.api.handles import Source, ViewHandle
+from headwater.api.observing import Totals
 from headwater.api.sinking import SinkHandle
 from headwater.api.stages import FlowHandle, StageHandle
 from headwater.api.streams import StreamHandle
@@ -66,6 +67,7 @@ class Database(Cascading):
         self.ask = Asking(session)
         self._bound, self._failures, self._seen_ready = {}, {}, []
         self._folds = {}
+        self._totals = Totals()
         self._sinks, self._sinks_held, self._sinks_lock = {}, {}, threading.RLock()
         self._opened, self._batches = {}, Looks()
         self._regions, self._promises_known = {}, []
