@@ -93,17 +93,17 @@ def run(report: Report, pieces: tuple[str, ...] = ()) -> None:
 
 def together(report: Report) -> None:
     """Tells what cases measured before, each by itself."""
-    told = [
-        kept(report, case)
-        for case in _chosen(report.scale, PIECES)
-        if _file(report, case.name).exists()
-    ]
+    chosen = _chosen(report.scale, PIECES)
+    told = [kept(report, case) for case in chosen if _file(report, case.name).exists()]
     files = [json.loads(_file(report, case.name).read_text()) for case, *_ in told]
     commits = ", ".join(sorted({f.get("commit", report.versions.get("commit")) for f in files}))
     report.say(
         f"Cases were measured one by one, at {commits}, with the load that the machine had then: the last column. "
         "Where it is above the number of cores, others were at work, and single increments say little."
     )
+    measured_ones = {case.name for case, *_ in told}
+    if absent := [case.title for case in chosen if case.name not in measured_ones]:
+        report.say(f"Not measured: {', '.join(absent)}.")
     tell(report, told)
     definition(report)
 

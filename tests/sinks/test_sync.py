@@ -63,7 +63,9 @@ def test_a_run_brings_sinks_on_and_the_log_knows(tmp_path: Path) -> None:
             db.sync("out")
         db.apply({"orders": [(9, "ax", 1.0)]})
         assert db["out"].status.behind == 1
-        assert db.run().synced == {}, "a path in a log may be somebody else's"
+        ran = db.run()
+        assert ran.synced == {}, "a path in a log may be somebody else's"
+        assert ran.held == {"out": "it is not declared in this process"}
         db.sink("out", "totals", format="jsonl", path=str(tmp_path / "out"))
         assert db.run().synced == {"out": newest + 2}
         assert lines_in(tmp_path / "out") == rows_of(db, "totals")

@@ -16,8 +16,8 @@ from pyspark.sql import DataFrame
 from sqlglot import exp
 
 from headwater.api.catalog import SEEN, as_stored, check_functions, functions_of
-from headwater.api.explaining import Explaining
 from headwater.api.feeds import Held
+from headwater.api.observing import Observing
 from headwater.api.verify import source_view
 from headwater.api.versions import ASKED, Defined
 from headwater.engine.fill import Backfill
@@ -33,7 +33,7 @@ from headwater.language.sql.texts import check_query
 from headwater.plan.analysis import read_from
 
 
-class Answering(Explaining):
+class Answering(Observing):
     """The part of a database that answers queries that nobody keeps."""
 
     def answer(self, query: str, version: int | None = None) -> pa.Table:

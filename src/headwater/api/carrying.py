@@ -33,8 +33,9 @@ class Carrying(Punctuating):
         with as_stored(self.version), self._telling("writing"):
             ignored = checked_change(self.catalog, self.path, staged, working)
             increment = Increment(
-                self.program, working, self.session, self.path, self.policy.most_here, wanted
+                self.program, working, self.session, self.path, self.policy.most_carried, wanted
             )
+            increment.may_refill = not any(s.closes for s in self.catalog.sources.values())
             at_once = self.policy.at_once(sum(c.rows for c in staged.values()))
             at_once = at_once and not again and increment.possible_at_once(staged)
             increment.run(staged, in_sequence=not at_once)

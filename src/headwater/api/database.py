@@ -17,12 +17,13 @@ from pyspark.sql import SparkSession
 from headwater.api.asking import Asking
 from headwater.api.cascading import Cascading
 from headwater.api.handles import Source, ViewHandle
+from headwater.api.observing import Totals
 from headwater.api.sinking import SinkHandle
 from headwater.api.stages import FlowHandle, StageHandle
 from headwater.api.streams import StreamHandle
 from headwater.api.taking import Looks
 from headwater.api.writing import asked_to_keep
-from headwater.engine.policy import Policy
+from headwater.engine.policy import Execution, Policy, asked_execution
 from headwater.engine.spark.session import Session
 
 
@@ -32,14 +33,17 @@ def open_database(
     partitions: int | None = None,
     keep_versions: int | None = None,
     keep_minutes: float | None = None,
+    execution: Execution = "auto",
 ) -> Database:
     """Creates a database in a directory, or opens the one that is there.
 
     `spark` is the session to use, else the active one or a local one; `partitions` how many tasks merge;
     `keep_versions` (100 unless given) and `keep_minutes` how much of the past of a new database stays readable:
-    it is a fact of the database from then on, which `Database.keep` changes.
+    it is a fact of the database from then on, which `Database.keep` changes. `execution` says where changes are carried
+    through the views: by this process or by Spark, whatever is faster for their size (`auto`); by Spark alone (`spark`); or by this
+    process alone (`here`), where an expression that only Spark evaluates is refused. All give the same answers.
     """
-    return Database(path, spark, partitions, keep_versions, keep_minutes)
+    return Database(path, spark, partitions, keep_versions, keep_minutes, execution)
 
 
 class Database(Cascading):
@@ -56,12 +60,14 @@ class Database(Cascading):
         partitions: int | None,
         keep_versions: int | None,
         keep_minutes: float | None,
+        execution: Execution = "auto",
     ):
-        session = Session(spark, partitions)
+        self.policy = Policy(execution=asked_execution(execution))
+        session = Session(spark, partitions, carries=execution != "here")
         self.ask = Asking(session)
-        self.policy = Policy()
         self._bound, self._failures, self._seen_ready = {}, {}, []
         self._folds = {}
+        self._totals = Totals()
         self._sinks, self._sinks_held, self._sinks_lock = {}, {}, threading.RLock()
         self._opened, self._batches = {}, Looks()
         self._regions, self._promises_known = {}, []

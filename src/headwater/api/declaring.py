@@ -398,7 +398,7 @@ class Declaring(Columns):
         """
         # Sources that have had rows and keep none.
         gone = [k.removeprefix(SEEN) for k in commit.base.facts if k.startswith(SEEN)]
-        small = self.policy.most_here
+        small = self.policy.most_carried
         filling = Backfill(program, working, self.session, self.path, small, gone, adopts, old)
         filling.run(before)
         self._visited(filling.increment)

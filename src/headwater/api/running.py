@@ -27,12 +27,14 @@ from headwater.dataflow.runnable import Waiting, decided
 from headwater.dataflow.words import Run
 from headwater.errors import (
     BadChange,
+    BadPattern,
     CycleLimit,
     DeletesMissingRows,
     EngineError,
     FeedAway,
     FlowFull,
     HeadwaterError,
+    LateRows,
     QueryError,
     StageError,
     StageMissing,
@@ -97,6 +99,7 @@ class Running(Sinking):
     """The part of a database that runs stages."""
 
     _progress: Progress
+    _listener: Callable[[dict[str, Any]], Any] | None
 
     def run(
         self,
@@ -110,6 +113,7 @@ class Running(Sinking):
         rounds: int = 1000,
         workers: int = 1,
         bottlenecks: bool = True,
+        progress: Callable[[dict[str, Any]], Any] | None = None,
     ) -> Progress:
         """Takes what feeds have and runs stages until nothing can run, or for so many epochs or seconds, or until `stop`.
 
@@ -119,7 +123,8 @@ class Running(Sinking):
         that is away is tried again with growing pauses while the rest goes on.
         Stages that run together are an epoch each, and end together. A cycle may run for `rounds` epochs without input from outside. With
         `workers` functions of different stages are called at the same time. Without `bottlenecks` stages run though what they
-        wrote before is unread. Raises `StageFailed` at its end if a stage failed; the others went on.
+        wrote before is unread. `progress` is called after each commit, with a dict under the names of Spark's
+        StreamingQueryProgress; the logger `headwater.progress` has the same as JSON, at INFO. Raises `StageFailed` at its end if a stage failed; the others went on.
         """
         _check_amounts(epochs=epochs, seconds=seconds, every=every, rounds=rounds, workers=workers)
         loop = loop_of(once, available, every, always)
@@ -129,8 +134,12 @@ class Running(Sinking):
         self._look_again(rested=True, once=once)
         self._progress = out = Progress()
         turns = _Turns(rounds)
-        with ended_by_signals(self.stop, loop.waits) as signals:
-            self._go(loop, out, turns, started, epochs, seconds, workers, bottlenecks)
+        self._listener = progress
+        try:
+            with ended_by_signals(self.stop, loop.waits) as signals:
+                self._go(loop, out, turns, started, epochs, seconds, workers, bottlenecks)
+        finally:
+            self._listener = None
         if signals:
             out.stopped = f"{signals[0]} ended it"
         out.seconds = time.monotonic() - started
@@ -272,13 +281,17 @@ class Running(Sinking):
                 return [p.stage.name for p in prepared.all]
         except Failed as e:
             self._failures[name] = e
+            self._rests(name)
         except (
             BadChange,
+            BadPattern,
             EngineError,
             FlowFull,
+            LateRows,
             QueryError,
         ) as e:  # of what it gave, in a view, in a flow that is kept, or in a queue
             self._failures[name] = Failed(_taken_back(e))
+            self._rests(name)
         return [name]
 
     def _for_spark(self, name: str, run: Run, inboxes: dict[str, Inbox]) -> bool:
@@ -308,7 +321,7 @@ class Running(Sinking):
                 continue
             if run is not None:
                 ready[name] = run, inboxes
-        for name in self._feeds_ready(graph, self._failures):
+        for name in self._feeds_ready(graph, self._failures, bool(ready)):
             ready[name] = Run(), {}
         schedule = graph.schedule.seen(list(ready))
         full = [n for n in ready if bottlenecks and self._full(n, graph, waits)]
@@ -357,7 +370,7 @@ class Running(Sinking):
                     del self._failures[name]
             else:
                 out.held[name] = failed.told
-        out.held |= {name: e.what for name, e in self._sinks_held.items()}
+        out.held |= self._sinks_waiting()
         # What failed comes first: a flow is full because of it, if not because something waits.
         by_cause = sorted(self._failures.items(), key=lambda f: isinstance(f[1].why, FlowFull))
         for name, failed in by_cause:

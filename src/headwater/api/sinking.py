@@ -305,6 +305,15 @@ class Sinking(Epochs):
             self._remember_sinks()
         return moved
 
+    def _sinks_waiting(self) -> dict[str, str]:
+        """The sinks that are behind and were not brought on, and why."""
+        out = {name: e.what for name, e in self._sinks_held.items()}
+        for name in self.sink_defs:
+            status = self.sink_status(name)
+            if not status.here and status.behind:
+                out[name] = "it is not declared in this process"
+        return out
+
     # --- what is known of them --------------------------------------------------------------------------------------
 
     def _recalled(self, name: str) -> Place | None:

@@ -24,8 +24,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.calculus.types import RecordType
-from headwater.engine import diffuse, loops, until, view_rows
+from headwater.engine import diffuse, loops, policy, refill, until, view_rows
 from headwater.engine.change import Change, schema_of
+from headwater.engine.here import threads
 from headwater.engine.here.answers import components, different, keep_answers, merge, read_for, rows
 from headwater.engine.here.passing import Passing
 from headwater.engine.here.statements import Scalars, changes_of, run
@@ -109,10 +110,11 @@ class Increment:
         small: int,
         wanted: frozenset[str] = frozenset(),
     ):
-        """`small` is how many rows are carried through here; `wanted` the views whose changes are to be given."""
+        """`small` is how many rows are carried through here at most; `wanted` the views whose changes are to be given."""
         self.program = program
         self.working, self.session, self.root, self.small = working, session, root, small
         self.cluster = Cluster(working, session, root)
+        working.threads = threads.cores()
         self.touched: dict[str, list[pa.Table]] = {}
         self.changes: dict[str, Change] = {}
         self.later: dict[str, list[pa.Table]] = {}
@@ -124,6 +126,10 @@ class Increment:
         """The strata whose changes somebody wants."""
         self.answers: dict[str, pa.Table] = {}
         self.answered = {*known.answered, *self.asked}
+        self.may_refill = False
+        """Whether the sources have all rows that the maps were made from, so that these may be filled anew."""
+        self.refilled: frozenset[str] = frozenset()
+        """The maps that are filled anew."""
         self.rounds: dict[str, list[tuple[int, int]]] = {}
         """Of each loop the rounds that were visited, and how many rows moved at each."""
         self.withheld: dict[str, int] = {}
@@ -140,6 +146,7 @@ class Increment:
     def run(self, changes: Mapping[str, Change], in_sequence: bool) -> None:
         """Carries the changes of sources through; what is new is then in `working`."""
         self.changes = {n: c for n, c in changes.items() if c.rows}
+        self.refilled = refill.chosen(self)
         levels = self.program.relations.levels
         for level in self.routes.levels:
             changed = [n for n in self.changes if levels.get(n, 0) == level]
@@ -154,6 +161,10 @@ class Increment:
             else:
                 reached = self.routes.changed_by(self.changes)
                 self.round([m for m in reached if m.level == level], self.changes)
+            self.settle(level)
+            for m in self.program.maps.values() if self.refilled else ():
+                if m.name in self.refilled and m.level == level:
+                    self.later[m.name] = [refill.difference(self, m)]
             self.settle(level)
             touched = [self.program.strata[n] for n in self.touched if n in self.program.strata]
             self.answer([s for s in touched if s.level == level and s.name not in self.inside])
@@ -210,6 +221,7 @@ class Increment:
     def round(self, maps: Iterable[Map], changed: Iterable[str]) -> None:
         """The statements of some changes, all reading the same maps, and then the merges."""
         names = set(changed).intersection(self.changes)
+        maps = [m for m in maps if m.name not in self.refilled]
         self.execute([s for m in maps for s in self.program.statements(m, names)])
 
     def _single(self, changed: Iterable[str]) -> set[str]:
@@ -263,7 +275,9 @@ class Increment:
         """Statements over the changes that are known, and then the merges."""
         for s in statements:
             self._arrange(s)
-        if sum(self.changes[n].rows for n in {s.drives for s in statements}) <= self.small:
+        rows = sum(self.changes[n].rows for n in {s.drives for s in statements})
+        cores, known = threads.cores(), self.session.known_cores
+        if policy.carried_here(rows, len(statements), self.small, cores, known):
             with contextlib.suppress(TooMany):  # few rows that match many entries are many
                 self._merge(self._emitted(statements))
                 return
@@ -271,18 +285,20 @@ class Increment:
         strata = [*self.program.strata.values(), *self.touching]
         self._touch(self.cluster.round(statements, self.changes, strata, self.answered))
 
-    def _emitted(self, statements: Iterable[Statement]) -> dict[str, list[pa.Table]]:
+    def _emitted(self, statements: Sequence[Statement]) -> dict[str, list[pa.Table]]:
         """What statements give here, by map; of one whose filters no row passes nothing."""
         tables: dict[str, pa.Table] = {}
         passing: dict[str, Passing] = {}
         out: dict[str, list[pa.Table]] = {}
+        scalars, cores = self.session.evaluate, threads.cores()
         for s in statements:
             if s.drives not in tables:
-                tables[s.drives] = table = self.table(s.drives)
+                mine = [x for x in statements if x.drives == s.drives]
+                tables[s.drives] = table = threads.in_order(self.table(s.drives), mine)
                 passing[s.drives] = Passing(table)
             if not passing[s.drives].some(s):
                 continue
-            made = run(s, tables[s.drives], self.working, self.session.evaluate, most=self.small)
+            made = threads.emitted(s, tables[s.drives], self.working, scalars, self.small, cores)
             if made.num_rows:
                 out.setdefault(s.target.name, []).append(made)
         return out
@@ -329,8 +345,9 @@ class Increment:
         for s in strata:
             if s.name not in self.answered or s.name not in self.touched:
                 continue
-            tables = self.touched[s.name]  # those of one merge are different already
-            keys = tables[0] if len(tables) == 1 else different(s.group, tables)
+            tables = self.touched[s.name]  # tasks that share a heavy key all say it, in one table
+            one = len(tables) == 1 and tables[0].num_rows == 1
+            keys = tables[0] if one else different(s.group, tables)
             found = self.components(s, keys)
             read = s.name in self.routes.readers
             if read or s.name in self.asked:

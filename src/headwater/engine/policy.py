@@ -1,15 +1,18 @@
 """Where and how work runs: here or on Spark, at once or in sequence, in how many tasks. All numbers are here, with why.
 
-Small work is done in this process: a job of Spark costs a tenth of a second before any row is looked at. What is small is
-told from rows that are known beforehand (of a change, of a map), and once more on the way: a look-up that finds more than
-is small gives up, and the round is done on Spark.
+Work is done in this process as long as that is faster, by the costs of a row that were measured, and fits into memory: a
+job of Spark takes a second before any row is looked at, and a row goes there and back between two processes. How much work there is
+is told from rows that are known beforehand (of a change, of a map), and once more on the way: a look-up that finds more
+than is carried here gives up, and the round is done on Spark.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
+
+from headwater.errors import EngineError
 
 PER_PART = 4_000_000
 """Rows that a merging task takes at most, about."""
@@ -26,6 +29,43 @@ HEAVY = 10_000
 INLINE = 1 << 20
 """A partition of a DataFrame of so many bytes comes back through the driver."""
 NO_LIMIT = 1 << 62
+HERE, SPARK = 6_000_000, 1_500_000
+"""Rows that a core takes through a statement and merges in a second: in this process, and in tasks. From profiles of increments of 0.1 to 3 million rows."""
+START = 1.0
+"""Seconds of a round on Spark before any row is looked at: two stages with a Python hop each."""
+HELD = 32_000_000
+"""Rows of all statements together that are held in this process at a time, about: some hundred bytes each while they are merged."""
+LEAST_REFILLED = 100_000
+"""Rows of a change from which on it is asked whether a map is cheaper to fill anew."""
+CALLED = 1_000_000
+"""Rows that a function of the user's is called for in this process, one after another."""
+
+
+def carried_here(rows: int, statements: int, most: int, threads: int, cores: int | None) -> bool:
+    """Whether rows go through statements in this process, with so many threads, or on Spark with so many cores, if that is known.
+
+    `most` is what the policy allows at all: nothing, everything, or some number.
+    """
+    if most in (0, NO_LIMIT):
+        return rows <= most
+    work = rows * max(1, statements)
+    if rows > most or work > HELD:
+        return False
+    return cores is None or work / (HERE * threads) <= START + work / (SPARK * cores)
+
+
+Execution = Literal["auto", "here", "spark"]
+"""Where a user wants changes to be carried through the views."""
+
+
+def asked_execution(asked: Execution) -> Literal["auto", "driver", "spark"]:
+    """What the policy calls the execution that a user asked for."""
+    if asked not in get_args(Execution):
+        raise EngineError(
+            f"{asked!r} is no way to carry changes through views",
+            hint="execution is 'auto', 'here' or 'spark'",
+        )
+    return "driver" if asked == "here" else asked
 
 
 @dataclass
@@ -34,8 +74,8 @@ class Policy:
 
     execution: Literal["auto", "driver", "spark"] = "auto"
     several: Literal["auto", "at once", "in sequence"] = "auto"
-    small: int = 1_000_000
-    """Changes of so many rows, and groups of so many entries, are carried through in this process."""
+    small: int = 4_000_000
+    """Changes of more rows, and groups of more entries, are never carried through in this process."""
     large: int = 5_000_000
     """Changes of more rows are taken one after another on Spark too: terms of two changes cost most."""
     fuse: bool = True
@@ -45,7 +85,12 @@ class Policy:
 
     @property
     def most_here(self) -> int:
-        """How many rows are carried through in this process."""
+        """How many rows a function is called for in this process."""
+        return {"driver": NO_LIMIT, "spark": 0}.get(self.execution, min(self.small, CALLED))
+
+    @property
+    def most_carried(self) -> int:
+        """How many rows are carried through maps in this process, at most."""
         return {"driver": NO_LIMIT, "spark": 0}.get(self.execution, self.small)
 
     def at_once(self, rows: int) -> bool:
@@ -55,7 +100,7 @@ class Policy:
         """
         if self.several != "auto":
             return self.several == "at once"
-        return self.most_here < rows <= self.large
+        return self.most_carried < rows <= self.large
 
     def reads_here(self, entries: Iterable[int]) -> bool:
         """Whether maps of so many entries are read in this process."""

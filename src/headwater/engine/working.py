@@ -103,6 +103,8 @@ class Working:
         self.generation, self.zoned = generation, zoned
         self.rows = rows or {}
         self.on_spark = False
+        self.threads = 1
+        """How many threads merge large changes: more than one where nobody else is at work for the same increment."""
         self.stored: dict[str, list[RunRef]] = {}
         self.added: dict[str, list[RunRef]] = {n: list(r) for n, r in (added or {}).items()}
         self.entries: dict[str, list[pa.Table]] = {}

@@ -34,6 +34,7 @@ from headwater.state.keys import (
     plain,
     sort_order,
 )
+from headwater.state.radix import in_order, order_of
 from headwater.state.run import (
     LEAST,
     MOST,
@@ -145,7 +146,7 @@ class Arrangement:
         summed = linear and spec.kind == "change"
         assert summed or share == WHOLE, "only what is added up can be found in shares"
         single = spec.unique or len(names) == len(spec.keys)
-        order = np.argsort(h)
+        order = order_of(h)
         sorted_h = h[order]
         found: list[tuple[Ints, pa.Table]] = []
         for ref in self.refs:
@@ -240,7 +241,7 @@ class Arrangement:
             table = table.take(pa.array(order))
             return self._indexed(at[order], table, there(self.spec, table))
         columns = [] if single else key_parts(self.spec, table)
-        order = sort_order(at, columns, stable=self.spec.newest)
+        order = sort_order(at, columns)
         at = at[order]
         starts = boundaries(at, columns, order)
         merged = combine(self.spec, table.take(pa.array(order)), starts)
@@ -255,7 +256,7 @@ class Arrangement:
     def count(self, h: Ints) -> Ints:
         """How many entries the runs have for each hash, those that cancel each other included."""
         out = np.zeros(len(h), np.int64)
-        order = np.argsort(h)
+        order = order_of(h)
         sorted_h = h[order]
         for ref in self.refs:
             some = _within(sorted_h, ref)
@@ -357,13 +358,13 @@ class Arrangement:
     # --- writing --------------------------------------------------------------------------------------
 
     def merge(self, changes: pa.Table, blind: bool = False) -> tuple[pa.Table, Touched | None]:
-        """The entries of the new run, and for each touched key its old and its new ring value.
+        """The entries of the new run, and for each touched key its old and its new ring value; blind, only the run, without a look-up."""
+        return self.merge_summed(total(self.spec, prepared(self.spec, changes)), blind)
 
-        Blind, only the run: a map of which nobody needs the old value is written without a look-up.
-        """
+    def merge_summed(self, entries: pa.Table, blind: bool) -> tuple[pa.Table, Touched | None]:
+        """The same for changes that `total` has added up."""
         spec = self.spec
         assert spec.kind != "latest", "entries are put into a latest map"
-        entries = total(spec, prepared(spec, changes))
         kept = any_ring(spec, entries)
         entries = entries if kept.all() else entries.filter(pa.array(kept))
         if blind:
@@ -375,8 +376,7 @@ class Arrangement:
         old, new = {}, {}
         for name in spec.rings:
             change = column(entries, name)
-            before = zeros(change.type, len(change))
-            before = replaced(before, at, column(found, name))
+            before = replaced(zeros(change.type, len(change)), at, column(found, name))
             old[name], new[name] = before, plus(before, change)
         gone = np.flatnonzero(np.asarray(new[spec.count]) == 0)
         if len(gone):  # a group that empties takes its rounding error with it
@@ -459,8 +459,7 @@ def consolidate(spec: MapSpec, table: pa.Table) -> pa.Table:
     """Entries sorted, one for each key: added up in a change map, the first (newest) in another."""
     columns, down = sort_columns(spec, table)
     h = hashes(table)
-    # Those of several runs are sorted run by run, which a stable sort makes use of.
-    order = sort_order(h, columns, down, stable=True)
+    order = sort_order(h, columns, down)
     starts = boundaries(h[order], columns, order)
     if spec.newest:  # of most entries nothing else is needed, so that they are moved once
         return table.take(pa.array(order[starts]))
@@ -475,7 +474,7 @@ def total(spec: MapSpec, table: pa.Table) -> pa.Table:
     columns, down = sort_columns(spec, table)
     order = sort_order(h, columns, down)
     starts = boundaries(h[order], columns, order)
-    return added(spec, table.take(pa.array(order)), starts)
+    return added(spec, table if in_order(order) else table.take(pa.array(order)), starts)
 
 
 def combine(spec: MapSpec, table: pa.Table, starts: Ints) -> pa.Table:

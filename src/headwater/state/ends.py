@@ -125,7 +125,7 @@ def _together(spec: MapSpec, table: pa.Table, at: Ints, runs: Ints) -> tuple[Int
         return places, np.arange(len(at), dtype=np.int64)
     some = places[shared]
     columns, down = sort_columns(spec, table.select(spec.keys).take(pa.array(some)))
-    order = sort_order(at[some], columns, down, stable=spec.newest)
+    order = sort_order(at[some], columns, down)
     places[shared] = some[order]
     chosen = pa.array(order)
     begins = np.ones(len(at), np.bool_)

@@ -15,6 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headwater.state.radix import by_columns, order_of
+
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 Bools = np.ndarray[Any, np.dtype[np.bool_]]
 INTEGER = pa.int64()
@@ -163,14 +165,9 @@ def all_parts(columns: list[pa.Array]) -> list[pa.Array]:
     return [p for c in columns for p in parts(c)]
 
 
-def sort_order(
-    h: Ints, columns: list[pa.Array], descending: set[int] | None = None, stable: bool = False
-) -> Ints:
-    """The order by hash and then by the given parts; those at `descending` places go down.
-
-    Rows with equal parts are in no order, unless it is stable: sorting is several times faster without.
-    """
-    order = np.argsort(h, kind="stable" if stable else None)
+def sort_order(h: Ints, columns: list[pa.Array], descending: set[int] | None = None) -> Ints:
+    """The order by hash and then by the given parts; those at `descending` places go down. Equal rows stay as they were."""
+    order = order_of(h)
     sorted_h = h[order]
     same = sorted_h[1:] == sorted_h[:-1]
     if not columns or not same.any():
@@ -184,9 +181,14 @@ def sort_order(
     tied[:-1] |= same
     places = np.flatnonzero(tied)
     rows = pa.array(order[places])
+    taken, down = [c.take(rows) for c in columns], descending or set()
+    group = pa.array(np.cumsum(np.append(0, sorted_h[places][1:] != sorted_h[places][:-1])))
+    by_digits = by_columns([group, *taken], {i + 1 for i in down})
+    if by_digits is not None:
+        order[places] = order[places][by_digits]
+        return order
     names = [f"p{i}" for i in range(len(columns))]
-    table = pa.table([pa.array(sorted_h[places]), *(c.take(rows) for c in columns)], ["h", *names])
-    down = descending or set()
+    table = pa.table([group, *taken], ["h", *names])
     keys = [("h", "ascending", "at_start")]
     keys += [
         (n, "descending", "at_end") if i in down else (n, "ascending", "at_start")

@@ -173,7 +173,7 @@ class _Entries:
         ):  # in a run they are in order, and each is once
             return np.argsort(at, kind="stable"), np.arange(len(at), dtype=np.int64)
         columns, down = sort_columns(self.spec, table)
-        order = sort_order(at, columns, down, stable=True)
+        order = sort_order(at, columns, down)
         rows = pa.array(order)
         return order, boundaries(at[order], [c.take(rows) for c in columns])
 

@@ -19,7 +19,7 @@ from headwater.calculus.dyadic import POWERS, Dyadic
 from headwater.calculus.dyadic import shown as shown_of
 from headwater.calculus.types import DYADIC, DyadicType, RealType
 from headwater.calculus.windows import Total
-from headwater.engine.here import by_end, by_round
+from headwater.engine.here import by_end, by_round, threads
 from headwater.engine.here.different_values import passed_on
 from headwater.engine.here.equal_rows import consolidated
 from headwater.engine.here.extremes import Before, by_change
@@ -38,7 +38,7 @@ from headwater.plan.program import (
     Stratum,
 )
 from headwater.state.arrangement import INDEX, Arrangement, Touched, total
-from headwater.state.keys import Ints
+from headwater.state.keys import Ints, all_parts, boundaries
 from headwater.state.run import MapSpec, cast, column, hashes, prepared
 
 CELL, TIMES = "row.", "row"
@@ -56,40 +56,58 @@ def merge(
     strata = list(strata)
     working.next_round()
     pending = {n: list(tables) for n, tables in changes.items() if any(t.num_rows for t in tables)}
-    touched: dict[str, list[pa.Table]] = {}
-    for stratum in strata:
-        for m in (stratum.group, *stratum.bags):
-            tables = [t for t in pending.get(m.name, ()) if t.num_rows]
-            touched.setdefault(stratum.name, []).extend(tables)
+    asked = {m.name for s in strata if s.name in answered for m in (s.group, *s.bags)}
+    touched: dict[str, pa.Table] = {}
     # Strata may share a bag and even a group: each is merged once, and passes on once.
     passes = {
         (d.map.name, s.group.name, d.column): (d, s.group) for s in strata for d in s.passed_on
     }
     for name in {bag for bag, _, _ in passes}:
-        tables = pending.pop(name, [])
-        moved = _merge_map(working, working.maps[name], tables, blind=False)
-        if moved is not None:
+        found = _merge_map(working, name, pending.pop(name, []), False, asked, touched)
+        if found is not None:
             for (bag, group, _), (d, g) in passes.items():
                 if bag == name:
-                    pending.setdefault(group, []).append(passed_on(d, g, moved))
+                    pending.setdefault(group, []).append(passed_on(d, g, found))
     for name, tables in pending.items():
-        m = working.maps[name]
-        _merge_map(working, m, tables, blind=m.kind == "change")
-    return {
-        s.name: different(s.group, touched[s.name])
-        for s in strata
-        if s.name in answered and touched.get(s.name)
-    }
+        blind = working.maps[name].kind == "change"
+        _merge_map(working, name, tables, blind, asked, touched)
+    out: dict[str, pa.Table] = {}
+    for s in strata:
+        maps = [m for m in (s.group, *s.bags) if m.name in touched]
+        if s.name in answered and maps:
+            keys = [_once(working.spec(m.name), touched[m.name], s.group) for m in maps]
+            out[s.name] = different(s.group, keys)
+    return out
 
 
-def _merge_map(working: Working, m: Map, tables: list[pa.Table], blind: bool) -> Touched | None:
+def _once(spec: MapSpec, keys: pa.Table, group: Map) -> pa.Table:
+    """The keys of a map's entries, in their order; of each group one where the entries of a group lie together."""
+    if spec.unique or {*spec.lookup} != {*group.columns}:
+        return keys
+    starts = boundaries(hashes(keys), all_parts([column(keys, n) for n in spec.lookup]))
+    return keys.take(pa.array(starts))
+
+
+def _merge_map(
+    working: Working,
+    name: str,
+    tables: list[pa.Table],
+    blind: bool,
+    asked: Collection[str],
+    touched: dict[str, pa.Table],
+) -> Touched | None:
+    """Adds changes to a map; gives its old and new values unless it is `blind`, and notes in `touched` its keys if they are asked for."""
     tables = [t for t in tables if t.num_rows]
     if not tables:
         return None
-    changes = changes_of(m, tables[0] if len(tables) == 1 else pa.concat_tables(tables))
-    entries, touched = working.now(m.name).merge(changes, blind=blind)
-    working.add(m.name, entries)
-    return touched
+    changes = changes_of(
+        working.maps[name], tables[0] if len(tables) == 1 else pa.concat_tables(tables)
+    )
+    made = threads.merged(working.now(name), changes, blind, working.threads)
+    working.add(name, made.entries)
+    if name in asked:
+        touched[name] = made.keys
+    return made.touched
 
 
 @lru_cache(maxsize=1024)

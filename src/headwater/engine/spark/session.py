@@ -70,7 +70,11 @@ class Counts:
 class Session:
     """Spark for one database: the user's session, and our own beside it."""
 
-    def __init__(self, user: SparkSession | None, partitions: int | None = None):
+    def __init__(
+        self, user: SparkSession | None, partitions: int | None = None, carries: bool = True
+    ):
+        """Without `carries` no row of a change goes to Spark, not even for an expression."""
+        self.carries = carries
         self._given = _classic(user) if user is not None else current_session()
         self._partitions = partitions
         self._kept: dict[str, str] | None = None
@@ -116,6 +120,11 @@ class Session:
         """How many tasks Spark runs at once."""
         with telling("telling how many cores it has"):
             return max(1, int(self.user.sparkContext.defaultParallelism))
+
+    @property
+    def known_cores(self) -> int | None:
+        """The same, if there is a session already: asking for it starts none."""
+        return None if self._given is None else self.cores
 
     @property
     def partitions(self) -> int:
@@ -209,6 +218,13 @@ class Session:
                 table = table.append_column(s.name, pa.array([], arrow_type(s.scalar.type)))
             return table
         self.refuse_other("evaluating an expression that only Spark has")
+        if not self.carries:
+            first = next(s for s in steps)
+            scalar = first.scalar if isinstance(first, Bind) else first.condition
+            raise EngineError(
+                f"only Spark can evaluate `{scalar.sql}`, and the database was opened with execution='here'",
+                hint="open it with execution='auto', or write the expression with other functions\nthe database is as it was before",
+            )
         read = {n for s in steps for n in (s.scalar if isinstance(s, Bind) else s.condition).reads}
         given = [n for n in table.column_names if n in read]
         numbered = table.select(given).append_column(ROW, pa.array(np.arange(table.num_rows)))
