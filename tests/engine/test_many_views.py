@@ -14,7 +14,6 @@ import pytest
 import headwater as hw
 from headwater.engine.here import from_bags
 from headwater.engine.here.statements import run
-from headwater.engine.working import Working
 from headwater.plan.conditions import Condition, condition
 from headwater.plan.program import Filter
 from headwater.plan.routes import routes
@@ -39,15 +38,15 @@ def rows(*given: tuple[int | None, int | None, int | None]) -> pa.Table:
 def looked_at(db: hw.Database, change: pa.Table) -> dict[str, Any]:
     """What an increment does: statements run, maps merged, files written, bytes of the record, maps that it names."""
     done: dict[str, Any] = {"statements": 0, "merged": set(), "files": 0, "record": 0}
-    add, write, put = Working.add, LocalFiles.write, LocalFiles.put_if_absent
+    merge, write, put = Arrangement.merge_summed, LocalFiles.write, LocalFiles.put_if_absent
 
     def ran(*args: Any, **more: Any) -> pa.Table:
         done["statements"] += 1
         return run(*args, **more)
 
-    def added(self: Working, name: str, entries: pa.Table) -> None:
-        done["merged"].add(name)
-        add(self, name, entries)
+    def merged(self: Arrangement, *args: Any, **more: Any) -> Any:
+        done["merged"].add(self.spec.name)
+        return merge(self, *args, **more)
 
     def written(self: LocalFiles, path: str, chunks: Any) -> int:
         done["files"] += 1
@@ -59,7 +58,7 @@ def looked_at(db: hw.Database, change: pa.Table) -> dict[str, Any]:
 
     with (
         patch("headwater.engine.here.threads.run", ran),
-        patch.object(Working, "add", added),
+        patch.object(Arrangement, "merge_summed", merged),
         patch.object(LocalFiles, "write", written),
         patch.object(LocalFiles, "put_if_absent", recorded),
         patch("headwater.state.store.StoreWriter.tidy", lambda self: None),
