@@ -70,6 +70,7 @@ def test_options_that_mean_nothing_are_refused(tmp_path: Path) -> None:
             Reader(gone).partitions()
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_spark_reads_tables_and_streams_of_a_database(tmp_path: Path) -> None:
     spark = session()
@@ -96,7 +97,7 @@ def test_spark_reads_tables_and_streams_of_a_database(tmp_path: Path) -> None:
         )
         for _ in range(2):  # the second goes on from the offset of the first
             running = query.trigger(availableNow=True).start()
-            running.awaitTermination(60)
+            running.awaitTermination(120)
             assert bag(told) == rows_of(db, "totals")
             story.change(9)
             story.change(9)
