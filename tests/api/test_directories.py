@@ -132,6 +132,20 @@ def test_a_limit_of_epochs_leaves_the_rest(db: hw.Database, inbox: Path) -> None
     assert db.run(workers=3).epochs == ["orders"] * 2
 
 
+def test_a_file_that_changes_between_two_runs_before_it_was_taken(
+    db: hw.Database, inbox: Path
+) -> None:
+    """What a run has seen and not taken is looked at again by the next one."""
+    csv_source(db, inbox, max_files=1)
+    for n in range(3):
+        put(inbox, f"{n}.csv", f"id,name\n{n},x\n", n + 1)
+    db.run(epochs=1)
+    put(inbox, "1.csv", "id,name\n11,longer\n", 2)
+    put(inbox, "2.csv", "id,name\n12,longer\n", 3)
+    db.run()
+    assert rows(db) == [(0, "x", 1), (11, "longer", 1), (12, "longer", 1)]
+
+
 def test_run_looks_again(db: hw.Database, inbox: Path) -> None:
     csv_source(db, inbox)
 
@@ -342,8 +356,8 @@ def test_a_directory_that_only_the_log_names_is_not_opened(
         made.source("other", "id BIGINT")
     put(inbox, "a.csv", "id,name\n1,x\n")
     with hw.open(tmp_path / "db") as db, monkeypatch.context() as watched:
-        opened = lambda _, path: pytest.fail(f"{path} was opened")  # noqa: E731
-        watched.setattr("headwater.feeds.directory.listed", opened)
+        opened = lambda path, *_: pytest.fail(f"{path} was opened")  # noqa: E731
+        watched.setattr("headwater.feeds.directory.looked", opened)
 
         @db.stage("other", out="id BIGINT")
         def passed(row: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,49 @@ def test_what_is_no_key_is_said(db: Any, name: str, key: tuple[Any, ...], said: 
 def test_rows_that_are_not_kept_cannot_be_looked_up(db: Any) -> None:
     with pytest.raises(NotRetained):
         db["passing"].lookup(1)
-    db.view("grouped", "SELECT user, count(*) AS n FROM clicks GROUP BY user")
+    db.view("grouped", "SELECT user FROM clicks WHERE user > 1")
     with pytest.raises(QueryError, match="are flat"):
         db["grouped"].lookup(1)
+
+
+LOOKED_UP = {
+    "totals": ("SELECT g, h, sum(v) AS v, avg(v) AS m FROM s GROUP BY g, h", ("g", "h")),
+    "some": ("SELECT max(v) AS most, h FROM s GROUP BY h HAVING count(*) > 2", ("h",)),
+    "above": (
+        "SELECT n, count(*) AS often FROM (SELECT g, count(*) AS n FROM s GROUP BY g) GROUP BY n",
+        ("n",),
+    ),
+    "joined": (
+        "SELECT s.g, count(DISTINCT t.v) AS n FROM s JOIN s t ON s.h = t.h GROUP BY s.g",
+        ("g",),
+    ),
+}
+
+
+def test_rows_of_groups_are_looked_up(tmp_path: Path) -> None:
+    """Every row of a view with groups, at every version, by its groups; what is not there is None."""
+    rng = random.Random(4)
+    with hw.open(tmp_path / "db") as db:
+        db.source("s", "g INT, h STRING, v BIGINT")
+        for n, (text, _) in LOOKED_UP.items():
+            db.view(n, text)
+        for _ in range(4):
+            rows = [
+                (rng.randrange(4), rng.choice(["a", "b", None]), rng.randrange(5)) for _ in range(6)
+            ]
+            at = db.apply({"s": rows}).version
+            for n, (_, key) in LOOKED_UP.items():
+                for row in db.table(n).drop_columns(["_w"]).to_pylist():
+                    found = db[n].lookup(*(row[k] for k in key))
+                    assert found is not None and found.asDict() == row, n
+                assert db[n].lookup(*([77] if key != ("h",) else ["nobody"]), *key[1:]) is None
+        before = db["totals"].lookup(*rows[0][:2], version=at)
+        db.apply({"s": hw.Delta(deletes=rows)})
+        assert db["totals"].lookup(*rows[0][:2], version=at) == before
+        db.view("hidden", "SELECT count(*) AS n FROM s GROUP BY g")
+        db.view("flat", "SELECT g FROM s WHERE v > 1")
+        for name in ("hidden", "flat"):
+            with pytest.raises(QueryError, match=f"`{name}`"):
+                db[name].lookup(1)
+        with pytest.raises(QueryError, match="g, h"):
+            db["totals"].lookup(1)

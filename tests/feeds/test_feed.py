@@ -119,6 +119,15 @@ def test_a_feed_that_is_away_is_tried_again_while_the_rest_goes_on(db: hw.Databa
     assert ids(db) == [0, 1, 2]
 
 
+def test_late_rows_hold_their_feed_alone(db: hw.Database) -> None:
+    db.source("orders", COLUMNS, feed=[(1, "x"), (5, "y")], closes="id")
+    db.source("others", COLUMNS, feed=[(1, "x")])
+    db.punctuate("orders", id=hw.below(3))
+    with pytest.raises(StageFailed, match="the feed of `orders` is held"):
+        db.run()
+    assert ids(db) == [] and ids(db, "others") == [1]
+
+
 def test_what_is_lost_is_told(db: hw.Database) -> None:
     feed = Numbers(3)
     db.source("orders", COLUMNS, feed=feed)

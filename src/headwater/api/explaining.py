@@ -43,6 +43,20 @@ class NodeStatus:
     entries: int = 0
     bytes: int = 0
     paused: bool = False
+    rejected: int = 0
+    """Records of a feed that did not fit."""
+    on_spark: int = 0
+    """Batches of a feed that tasks of Spark have read; the others were read here."""
+    once: bool = True
+    """Whether every row of a feed comes once; a socket's come at least once."""
+
+    @property
+    def about(self) -> str:
+        """What is to be said beside its kind."""
+        told = ["" if self.once else "at least once"]
+        told.append(f"{self.rejected:,} rejected" if self.rejected else "")
+        told.append(f"{self.on_spark:,} read by Spark" if self.on_spark else "")
+        return ", ".join([self.kind, *(t for t in told if t), *(["paused"] if self.paused else [])])
 
 
 @dataclass(frozen=True)
@@ -165,7 +179,8 @@ class Explaining(Running):
         failed = self._failures.get(source)
         held = "" if failed is None else f"; held: {failed.told}"
         if not made.is_directory:
-            return f"fed by {made.format}{held}"
+            least = ", at least once" if made.format == "socket" else ""
+            return f"fed by {made.format}{least}{held}"
         count = len(taken_of(source, self.store.at(self.version).facts))
         return f"{made.format} files of {made.path}, {count} taken{held}"
 
@@ -228,6 +243,8 @@ class Explaining(Running):
                 NodeStatus(
                     *(name, "directory", node.epochs, node.rows, node.seconds, new),
                     paused=node.paused,
+                    rejected=node.rejected,
+                    on_spark=node.on_spark,
                 )
             )
         for name, made in self.fed().items():
@@ -238,6 +255,9 @@ class Explaining(Running):
                 NodeStatus(
                     *(name, made.format or "", node.epochs, node.rows, node.seconds, None),
                     paused=node.paused,
+                    rejected=node.rejected,
+                    on_spark=node.on_spark,
+                    once=made.format != "socket",
                 )
             )
         for name, known in graph.stages.items():

@@ -187,11 +187,12 @@ def row_key(
         found = [names.get(k.lower()) for k in declared]
         return [n for n in found if n is not None] if None not in found else None
     if view.stratum is not None:
-        return _group_key(program.strata[view.stratum])
+        return group_key(program.strata[view.stratum])
     return _carried(term, sources)
 
 
-def _group_key(stratum: Stratum) -> list[str] | None:
+def group_key(stratum: Stratum) -> list[str] | None:
+    """The columns of an answer that show the key of its groups; None where not all of it is shown."""
     shown = {c.sql: n for n, c in reversed(stratum.row)}
     key = [shown.get(f"`{c}`") for c in stratum.group.columns]
     if stratum.ranked is not None or stratum.weight is not None or None in key:

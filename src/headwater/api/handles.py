@@ -133,9 +133,10 @@ class ViewHandle:
         return self.database.frame(self.name, version)
 
     def lookup(self, *key: Any, version: int | None = None) -> Row | None:
-        """The row of a nested view at its key, with its inner bags, at the cost of that row; None if there is none.
+        """The row of a view at its key, with its inner bags, at the cost of that row; None if there is none.
 
-        The key is the view's `key=`, or its first column that is no array.
+        The key of a nested view is its `key=`, or its first column that is no array; that of a flat one are the columns of
+        its groups, in their order, where all of them are shown.
         """
         found = self.database.lookup(self.name, key, version)
         return None if found is None else as_row(found)

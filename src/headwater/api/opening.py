@@ -13,12 +13,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from pyspark.sql import DataFrame
+
 from headwater.api.applying import Applying
 from headwater.api.catalog import SourceDef
 from headwater.errors import HeadwaterError, QueryError, StateError
 from headwater.feeds.feed import Declared, Feed
 from headwater.feeds.iterable import IterableFeed
 from headwater.feeds.kinds import KINDS, OBJECTS, checked_options, kind_of
+from headwater.feeds.streaming import StreamingFeed
 from headwater.io.files import FORMATS
 from headwater.state.directory import local_path
 
@@ -35,6 +38,8 @@ class Opened:
     feed: Feed | None = None
     given: Any = None
     """The object that was given as `feed=`."""
+    taken: tuple[int, dict[str, Any]] | None = None
+    """What was taken of a feed whose cursor is a set of names, with the version that has it."""
     pauses: int = 0
     until: float = 0.0
     """How often it failed one after another, and when it is tried again."""
@@ -83,8 +88,7 @@ class Opening(Applying):
         self._close_feed(made.name)
         feed = None
         if given is not None:
-            feed = given if callable(getattr(given, "read", None)) else None
-            feed = feed or IterableFeed(given, made.name)
+            feed = _feed_of(made, given, declared)
         self._opened[made.name] = Opened(declared, made.format, feed, given)
 
     def _as_declared(self, made: SourceDef, options: Mapping[str, str]) -> Declared:
@@ -128,6 +132,14 @@ def declared_feed(
                 f"the source `{name}` has `feed=`, and `{'format' if format is not None else 'path'}=` beside it",
                 hint="give a format, or an object of this process",
             )
+        if isinstance(feed, DataFrame):
+            if not feed.isStreaming:
+                raise QueryError(
+                    f"the feed of `{name}` is no streaming DataFrame",
+                    hint="apply it: db.apply({...}); or read it with spark.readStream",
+                )
+            told = checked_options(name, OBJECTS["streaming"], "a streaming DataFrame", options)
+            return "streaming", None, told, told
         known = callable(getattr(feed, "read", None))
         if not known and (isinstance(feed, str | bytes | Mapping) or not _iterates(feed)):
             raise QueryError(
@@ -165,6 +177,15 @@ def _place(name: str, path: Any, local: bool) -> str:
         return str(local_path(path))
     except StateError as e:
         raise QueryError(f"the path of `{name}` is {path!r}", hint="give a local directory") from e
+
+
+def _feed_of(made: SourceDef, given: Any, declared: Declared) -> Any:
+    """An object of this process as a feed."""
+    if made.format == "streaming":
+        return StreamingFeed(given, declared)
+    if made.format == "iterable":
+        return IterableFeed(given, made.name)
+    return given
 
 
 def _iterates(feed: Any) -> bool:

@@ -27,12 +27,14 @@ from headwater.dataflow.runnable import Waiting, decided
 from headwater.dataflow.words import Run
 from headwater.errors import (
     BadChange,
+    BadPattern,
     CycleLimit,
     DeletesMissingRows,
     EngineError,
     FeedAway,
     FlowFull,
     HeadwaterError,
+    LateRows,
     QueryError,
     StageError,
     StageMissing,
@@ -279,13 +281,17 @@ class Running(Sinking):
                 return [p.stage.name for p in prepared.all]
         except Failed as e:
             self._failures[name] = e
+            self._rests(name)
         except (
             BadChange,
+            BadPattern,
             EngineError,
             FlowFull,
+            LateRows,
             QueryError,
         ) as e:  # of what it gave, in a view, in a flow that is kept, or in a queue
             self._failures[name] = Failed(_taken_back(e))
+            self._rests(name)
         return [name]
 
     def _for_spark(self, name: str, run: Run, inboxes: dict[str, Inbox]) -> bool:
@@ -315,7 +321,7 @@ class Running(Sinking):
                 continue
             if run is not None:
                 ready[name] = run, inboxes
-        for name in self._feeds_ready(graph, self._failures):
+        for name in self._feeds_ready(graph, self._failures, bool(ready)):
             ready[name] = Run(), {}
         schedule = graph.schedule.seen(list(ready))
         full = [n for n in ready if bottlenecks and self._full(n, graph, waits)]

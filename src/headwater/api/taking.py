@@ -30,9 +30,12 @@ from headwater.engine.change import Change, schema_of
 from headwater.errors import BadChange, FeedAway, QueryError, StageMissing
 from headwater.feeds.feed import FILES, FROM, REJECTED, Batch, Cursor
 from headwater.feeds.kinds import KINDS, checked_options
-from headwater.feeds.listing import taken_of
+from headwater.feeds.listing import Mark, taken_of
 from headwater.io.events import Delta
 from headwater.plan.program import WEIGHT
+
+QUICK = 0.1
+"""Seconds that a feed may take where something else can run meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,10 @@ class Taking(Batches):
         """The cursor that the version has for a source; None where it was of another kind of feed."""
         facts, opened = self.store.at(self.version).facts, self._opened[source]
         if getattr(opened.opened(), "by_name", False):
-            return well_defined(self.version, lambda: taken_of(source, facts))
+            if opened.taken is None or opened.taken[0] != self.version:
+                found = well_defined(self.version, lambda: taken_of(source, facts))
+                opened.taken = self.version, found
+            return opened.taken[1]
         fact = facts.get(f"{FROM}{source}")
         return fact["cursor"] if fact and fact["of"] == opened.kind else None
 
@@ -80,6 +86,11 @@ class Taking(Batches):
         self._batches.empty.clear()
         if rested:
             self._batches.once = once
+            self._batches.batches.clear()  # what was read and not taken may be another by now
+        for opened in self._opened.values():
+            look_again = getattr(opened.feed, "look_again", None)
+            if look_again is not None:
+                look_again()
         for opened in self._opened.values() if rested else ():
             opened.pauses, opened.until = 0, 0.0
 
@@ -87,9 +98,17 @@ class Taking(Batches):
         opened = self._opened.get(name)
         return opened is not None and opened.until > time.monotonic()
 
-    def _feeds_ready(self, graph: Graph, failures: dict[str, Failed]) -> list[str]:
-        """The sources whose feeds have a batch; one that cannot be read is put among the failures."""
-        out = []
+    def _rests(self, name: str) -> None:
+        """A feed whose batch could not be applied is left alone for a while."""
+        if name in self._opened:
+            self._opened[name].failed()
+
+    def _feeds_ready(self, graph: Graph, failures: dict[str, Failed], busy: bool) -> list[str]:
+        """The sources whose feeds have a batch; one that cannot be read is put among the failures.
+
+        Where something else can run, nobody is waited for.
+        """
+        out = list[str]()
         for name, made in self.fed().items():
             if name in failures or graph.nodes.get(name, NodeFact()).paused:
                 continue
@@ -97,7 +116,7 @@ class Taking(Batches):
                 continue
             if name not in self._batches.batches and name not in self._batches.empty:
                 try:
-                    self._read_batch(name)
+                    self._read_batch(name, busy or bool(out))
                 except Exception as e:  # what a user wrote may raise anything
                     self._feed_failed(name, e, failures)
                     continue
@@ -114,7 +133,7 @@ class Taking(Batches):
             with contextlib.suppress(Exception):
                 opened.close()
 
-    def _read_batch(self, name: str) -> None:
+    def _read_batch(self, name: str, busy: bool) -> None:
         started = time.perf_counter()
         made = self.catalog.sources[name]
         if made.is_directory and self._opened[name].declared.options != made.options:
@@ -122,7 +141,10 @@ class Taking(Batches):
             checked_options(name, KINDS[made.format or ""], made.format or "", made.options)
             self._open_feed(made, made.options, None)
         opened, after = self._opened[name], self._cursor(name)
-        batch = opened.opened().read(after, opened.declared.limit)
+        limit = opened.declared.limit
+        if busy:
+            limit = replace(limit, seconds=min(limit.seconds, QUICK))
+        batch = opened.opened().read(after, limit)
         if batch is None:
             self._batches.empty.add(name)
             opened.pauses = 0
@@ -150,11 +172,22 @@ class Taking(Batches):
                 done = self._taken(p, pieces, p.seconds * len(pieces) / all_pieces, ready)
                 break
             except BadChange as e:
+                if pieces[0].read == "spark" and pieces[0].name:
+                    feed: Any = opened.opened()  # it is read again here, file by file
+                    feed.read_here(pieces[0].cursor)
+                    return None
                 if len(pieces) == 1:
                     told = f"`{pieces[0].name}` does not fit: {e.what}"
                     raise Failed(BadChange(told, hint=e.hint) if pieces[0].name else e) from e
                 del pieces[len(pieces) // 2 :]
         opened.pauses = 0
+        if opened.taken is not None:
+            # There may be many thousands of names: they are not gathered anew for those that came.
+            facts = self.store.at(self.version).facts
+            names = [n for x in pieces for n in x.cursor]
+            new = {n: Mark(*facts[f"{FROM}{p.source}/{n}"]) for n in names}
+            kept = {n: m for n, m in p.after.items() if f"{FROM}{p.source}/{n}" in facts}
+            opened.taken = self.version, {**kept, **new}
         if self._batches.once or getattr(opened.opened(), "endless", False):
             self._batches.empty.add(p.source)
         with contextlib.suppress(FeedAway):  # it is told with the next batch
@@ -174,7 +207,7 @@ class Taking(Batches):
         places = {x.read for x in pieces}
         beside = Beside(
             partial(self._cursor_facts, p, pieces),
-            partial(_ran, p.source, seconds, count, ready),
+            partial(_ran, p.source, seconds, count, "spark" in places, ready),
             {"source": p.source, "feed": opened.kind, **_told_of(pieces)},
             aside=lambda version: {**kept, **self._set_aside(made, rejected, version)},
             rejected={p.source: count} if count else {},
@@ -251,7 +284,13 @@ def _told_of(pieces: list[Batch]) -> dict[str, Any]:
 
 
 def _ran(
-    name: str, seconds: float, rejected: int, ready: Collection[str], rows: int, graph: Graph
+    name: str,
+    seconds: float,
+    rejected: int,
+    on_spark: bool,
+    ready: Collection[str],
+    rows: int,
+    graph: Graph,
 ) -> Graph:
     """The graph after a batch of a feed."""
     node = graph.nodes.get(name, NodeFact())
@@ -260,6 +299,7 @@ def _ran(
         epochs=node.epochs + 1,
         rows=node.rows + rows,
         rejected=node.rejected + rejected,
+        on_spark=node.on_spark + on_spark,
         seconds=round(node.seconds + seconds, 6),
     )
     return replace(graph, schedule=graph.schedule.seen({*ready, name}).ran(name))

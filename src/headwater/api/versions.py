@@ -61,7 +61,7 @@ from headwater.language.queries import read_query
 from headwater.language.sql.opaque import Ask
 from headwater.language.sql.places import placed
 from headwater.plan.analysis import read_from
-from headwater.plan.program import WEIGHT, Program, View
+from headwater.plan.program import WEIGHT, Program, Stratum, View
 from headwater.show.drawing import Explanation
 from headwater.show.explain import explain_can, explain_view
 from headwater.state.log import Version, path_of
@@ -220,7 +220,10 @@ class Readable:
     def _nested_at(self, at: Defined, name: str, version: int) -> View:
         view = self._as_view(at, name, version)
         if not view.parts:
-            raise QueryError(f"the rows of `{name}` are flat", hint="read it with snapshot()")
+            raise QueryError(
+                f"the rows of `{name}` are flat, and in no groups that they could be looked up by",
+                hint="read it with snapshot()",
+            )
         return view
 
     def _held_flat(self, at: Defined, name: str, version: int) -> View | None:
@@ -228,18 +231,45 @@ class Readable:
         source = at.catalog.sources.get(at.catalog.named(name))
         return None if source is None or source.nested else self._as_view(at, name, version)
 
+    def _answering(self, at: Defined, name: str, version: int) -> Stratum | None:
+        """The answer that a flat view with groups is read from, if its groups tell its rows apart; None for what else there is."""
+        known = at.catalog.views.get(at.catalog.named(name))
+        if known is None:
+            return None
+        view = self._as_view(at, name, version)
+        if view.stratum is None:
+            return None
+        stratum = at.program.strata[view.stratum]
+        told, size = stratum.answers, len(stratum.group.columns)
+        plain = told is None or tuple(told.lookup) == tuple(told.columns[:size])
+        plain = plain and not stratum.rounds and not view.parts
+        final = known.name in self._reading(*self._at(version)).hidden
+        if not plain or final or not feeds.group_key(stratum):
+            raise QueryError(
+                f"rows of `{name}` cannot be looked up by a key without reading them all",
+                hint="only rows of groups can, where all columns of GROUP BY are shown; read it with snapshot()",
+            )
+        return stratum
+
     def lookup(
         self, name: str, key: Sequence[Any], version: int | None = None
     ) -> dict[str, Any] | None:
         """The row of a source, flow or nested view at a key, with its inner bags; None if there is none.
 
-        Flat rows of sources and flows are looked up by the key that was declared, else by all of their columns.
+        Flat rows of sources and flows are looked up by the key that was declared, else by all of their columns; those of a
+        view with groups by these.
         """
         snapshot, at = self._at(version)
+        stratum = self._answering(at, name, snapshot.number)
         flat = self._held_flat(at, name, snapshot.number)
-        view = flat or self._nested_at(at, name, snapshot.number)
-        columns = view_rows.key_of(view) if flat else nested_rows.key_of(view)
-        if not flat and not nested_rows.has_plain_key(view):
+        if stratum is not None:
+            view = self._as_view(at, name, snapshot.number)
+            types = dict(view.type.fields)
+            columns = [(n, types[n]) for n in feeds.group_key(stratum) or ()]
+        else:
+            view = flat or self._nested_at(at, name, snapshot.number)
+            columns = view_rows.key_of(view) if flat else nested_rows.key_of(view)
+        if not flat and stratum is None and not nested_rows.has_plain_key(view):
             raise QueryError(
                 f"the first column of `{name}` is an array", hint="define the view with key=[...]"
             )
@@ -258,8 +288,12 @@ class Readable:
                 hint=f"a key is {', '.join(f'{n} {t}' for n, t in columns)}",
             ) from e
         with as_stored(snapshot.number):
-            found_in = view_rows.looked_up if flat else nested_rows.looked_up
-            found = found_in(view, self._reading(snapshot, at), arrays)
+            working = self._reading(snapshot, at)
+            if stratum is not None:
+                found = view_rows.answered_at(stratum, working, arrays, self.session.evaluate)
+            else:
+                found_in = view_rows.looked_up if flat else nested_rows.looked_up
+                found = found_in(view, working, arrays)
         rows: list[dict[str, Any]] = found.drop_columns([WEIGHT]).to_pylist()
         if len(rows) > 1:
             raise QueryError(

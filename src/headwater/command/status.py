@@ -148,10 +148,9 @@ def _graph_status(db: Database, paint: Paint) -> None:
     nodes = []
     for n in db.nodes():
         waits = "?" if n.waiting is None else f"{n.waiting:,}"
-        kind = f"{n.kind}, paused" if n.paused else n.kind
         done = f"{n.epochs:,}", f"{n.rows:,}", f"{n.seconds:.2f} s"
         state = size(n.bytes) if n.entries else "-"
-        nodes.append((n.name, kind, *done, waits, f"{n.entries:,}", state))
+        nodes.append((n.name, n.about, *done, waits, f"{n.entries:,}", state))
     heads = ("node", "kind", "runs", "rows read", "time", "waiting", "entries", "state")
     _section("nodes", heads, nodes, (False, False, *[True] * 6), paint)
     graph = db.graph

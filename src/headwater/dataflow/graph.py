@@ -83,6 +83,8 @@ class NodeFact:
     """Whether its next epoch takes back everything that it has sent."""
     rejected: int = 0
     """Records of a feed that did not fit, so far."""
+    on_spark: int = 0
+    """Batches of a feed that tasks of Spark have read."""
 
 
 @dataclass(frozen=True)

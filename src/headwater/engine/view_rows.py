@@ -108,6 +108,22 @@ def looked_up(view: View, working: Working, key: Sequence[pa.Array]) -> pa.Table
     return view_rows(view, m, outside(working.hidden.get(view.name), found))
 
 
+def answered_at(
+    stratum: Stratum, working: Working, key: Sequence[pa.Array], scalars: Scalars
+) -> pa.Table:
+    """The row of an answer at the key of its group, with its weight, at the cost of that group."""
+    group = stratum.group
+    types = working.spec(group.name).schema
+    cells = [a.cast(types.field(n).type) for n, a in zip(group.columns, key, strict=True)]
+    if stratum.answers is not None:
+        told = stratum.answers
+        found = entries_at(working.now(told.name), pa.table(cells, list(told.lookup)))
+        sides = [(_components(stratum, found), column(found, "r0"))]
+        return rows(stratum, signed(stratum, sides), scalars)
+    keys = different(group, [pa.table(cells, group.columns)])
+    return rows(stratum, signed(stratum, [(current(working.now, stratum, keys), 1)]), scalars)
+
+
 def repeated(table: pa.Table) -> pa.Table:
     """Every row as often as its weight says."""
     counts = np.asarray(column(table, WEIGHT))

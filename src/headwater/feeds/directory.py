@@ -9,13 +9,14 @@ commit that brings the new ones, for which they are kept by file (`<source>_file
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from headwater.errors import BadChange, FeedAway, QueryError
+from headwater.errors import BadChange, FeedAway, HeadwaterError, QueryError
 from headwater.feeds.feed import Batch, Cursor, Declared, Limit
+from headwater.feeds.in_tasks import Unit, read_in_tasks
 from headwater.feeds.listing import (
     File,
     Mark,
@@ -33,6 +34,8 @@ from headwater.state.directory import local_path
 
 MOST_FILES = 100
 """How many files are taken at a time unless `max_files` says otherwise."""
+SPARK_BYTES = 64 << 20
+"""From how many bytes on tasks of Spark read the files of a batch, unless `spark_bytes` says otherwise."""
 DELETES = "deletes/"
 """How the names begin, in cursors, of files whose rows are deletions."""
 
@@ -60,6 +63,7 @@ class DirectoryFeed:
         self.replaces = declared.options.get("changed") == "replace"
         self.reader = reader_of(declared, declared.format)
         self.seen: Seen | None = None
+        self.here: set[str] = set()
 
     def read(self, after: Cursor, limit: Limit) -> Batch | None:
         """The files of the next step; those before the first that cannot be read, if there are any."""
@@ -68,6 +72,10 @@ class DirectoryFeed:
         if not files:
             return None
         files = step(files, self.declared.number("max_files", MOST_FILES), limit.bytes)
+        if self._is_large(files):
+            batch = self._in_tasks(files)
+            if batch is not None:
+                return batch
         pieces: list[Batch] = []
         for f in files:
             try:
@@ -80,8 +88,44 @@ class DirectoryFeed:
             pieces.append(self._piece(f, found))
         return Batch(None, {}, pieces=tuple(pieces))
 
+    def _is_large(self, files: list[File]) -> bool:
+        """Whether tasks of Spark read files: where they are many bytes, and none of them is known to be wrong."""
+        most = self.declared.number("spark_bytes", SPARK_BYTES)
+        if self.replaces or self.declared.spark is None or sum(f.size for f in files) <= most:
+            return False
+        return not any(f.name in self.here for f in files)
+
+    def _in_tasks(self, files: list[File]) -> Batch | None:
+        """Files that tasks have read, as one batch; None where one is wrong, or Spark is not to be had: they are read here then."""
+        units = [Unit(str(self._path(f)), f.name, f.name.startswith(DELETES)) for f in files]
+        try:
+            root = Path(self.declared.home)
+            rows, rejected = read_in_tasks(self.declared.spark(), self.reader, units, root)
+            for f in files:
+                check_same(f, self._path(f))
+        except (
+            HeadwaterError,
+            ImportError,
+            OSError,
+            RuntimeError,
+        ):  # the one that is wrong is found here
+            self.read_here([f.name for f in files])
+            return None
+        cursor = {f.name: [f.size, f.time] for f in files}
+        shown = files[0].name + (f" and {len(files) - 1} more" if len(files) > 1 else "")
+        return Batch(rows, cursor, rejected=rejected, name=shown, read="spark")
+
+    def read_here(self, names: Iterable[str]) -> None:
+        """Some files are read in this process, one by one, so that one that is wrong is alone."""
+        self.here |= {*names}
+
     def committed(self, cursor: Cursor) -> None:
         """Nothing outside is to be told."""
+        self.here -= {*cursor}
+
+    def look_again(self) -> None:
+        """What an earlier look showed is forgotten."""
+        self.seen = None
 
     def close(self) -> None:
         """Nothing is held open; the next look is a new one."""
@@ -89,7 +133,8 @@ class DirectoryFeed:
 
     def new(self, after: Cursor) -> list[str]:
         """The files that were not taken, in the order in which they will be."""
-        return [f.name for f in new_files(self._listed(), marks_of(after))]
+        taken = marks_of(after)
+        return [f.name for f in new_files(self._look(taken)[1], taken)]
 
     def forgotten(self, after: Cursor, floor: int) -> list[str]:
         """The names that are gone, and were taken by versions that cannot be read any more."""
@@ -103,21 +148,21 @@ class DirectoryFeed:
             left = [f for f in self.seen.new if not _is_taken(f, taken)]
             if left:
                 return left
-        there = self._listed()
-        changed = changed_file(there, taken)
+        there, other = self._look(taken)
+        changed = changed_file(other, taken)
         if changed is not None and not self.replaces:
             raise told_changed(self.declared.name, *changed)
-        same = {f.name: taken[f.name] for f in there if _is_taken(f, taken)}
-        new = new_files(there, same)
-        self.seen = Seen(frozenset(f.name for f in there), tuple(new))
+        new = new_files(other, {})
+        self.seen = Seen(frozenset(there), tuple(new))
         return new
 
-    def _listed(self) -> list[File]:
-        out = listed(self.declared.name, self.path)
+    def _look(self, taken: Mapping[str, Mark]) -> tuple[set[str], list[File]]:
+        """The names of all files that may be taken, and the files that are not as they were taken."""
+        there, other = looked(self.path, "", taken)
         if self.deletes is not None:
-            gone = listed(self.declared.name, self.deletes)
-            out += [File(DELETES + f.name, f.size, f.time) for f in gone]
-        return out
+            more, gone = looked(self.deletes, DELETES, taken)
+            there, other = there | more, other + gone
+        return there, other
 
     def _path(self, f: File) -> Path:
         if f.name.startswith(DELETES):
@@ -170,22 +215,30 @@ def _is_taken(f: File, taken: Mapping[str, Mark]) -> bool:
     return mark is not None and (mark.size, mark.time) == (f.size, f.time)
 
 
-def listed(source: str, path: Path) -> list[File]:
-    """The files of a directory that may be taken."""
-    out = []
+def looked(path: Path, prefix: str, taken: Mapping[str, Mark]) -> tuple[set[str], list[File]]:
+    """A look at a directory: which files may be taken, and those of them that are not as they were when they were.
+
+    Of the others nothing is made, as there may be many thousands.
+    """
+    there, other = set[str](), list[File]()
     try:
         with os.scandir(path) as entries:
             for e in entries:
-                if e.is_file():
-                    at = e.stat()
-                    if is_whole(e.name, at.st_size):
-                        out.append(File(e.name, at.st_size, at.st_mtime_ns))
+                if not e.is_file():
+                    continue
+                at, name = e.stat(), prefix + e.name
+                mark = taken.get(name)
+                if mark is not None and (mark.size, mark.time) == (at.st_size, at.st_mtime_ns):
+                    there.add(name)
+                elif is_whole(e.name, at.st_size):
+                    there.add(name)
+                    other.append(File(name, at.st_size, at.st_mtime_ns))
     except OSError as e:
         raise FeedAway(
             f"{path} cannot be looked at: {e.strerror or e}",
             hint="make the directory, or declare the source again with another path",
         ) from e
-    return out
+    return there, other
 
 
 def check_same(f: File, path: Path) -> None:

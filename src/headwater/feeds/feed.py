@@ -80,14 +80,13 @@ class Feed(Protocol):
     - What is wrong is raised, each with a hint: `BadChange` (the rows), `FeedAway` (a server or path is not there now: it is tried
       again), `FeedLost` (what is behind the cursor is gone: a slot was dropped, a change feed cleaned up, a topic is another).
       A cursor that is of something else (another topic) is lost, too; what it is of is in the cursor if that matters.
+
+    What a feed may say of itself beside that: `by_name = True`, if its cursor is a set of names: `after` has all that were taken,
+    as `listing.Mark`, and a batch's cursor those that it adds, with what is noted of each; each is a fact of its own.
+    `endless = True`, if there is always more, so that it is asked once a look (a clock).
     """
 
     replays: ClassVar[bool] = True
-    by_name: ClassVar[bool] = False
-    """Whether its cursor is a set of names: `after` has all that were taken, as `listing.Mark`, and a batch's cursor
-    those that it adds, with what is noted of each. Each is a fact of its own."""
-    endless: ClassVar[bool] = False
-    """Whether there is always more, so that it is asked once a look (a clock)."""
 
     def read(self, after: Cursor, limit: Limit) -> Batch | None: ...
 

@@ -112,6 +112,7 @@ class Kind:
 
 _FILES = {
     "max_files": Option(NUMBER),
+    "spark_bytes": Option(NUMBER),
     "changed": Option(("stop", "replace")),
     "deletes": Option(),
     "new_columns": Option(("stop", "ignore")),
@@ -201,6 +202,7 @@ KINDS |= {
 OBJECTS: dict[str, Kind] = {
     "iterable": Kind("", amounts=("max_rows", "max_seconds")),
     "feed": Kind(""),
+    "streaming": Kind("", amounts=()),
 }
 """The kinds that an object given as `feed=` is of."""
 

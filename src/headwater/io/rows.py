@@ -9,6 +9,7 @@ does not fit the source is told with its column and its row, and nothing has hap
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,13 @@ SIGNS = {INSERT: 1, AFTER: 1, DELETE: -1, BEFORE: -1}
 WEIGHED = ByKey()
 
 
+@dataclass(frozen=True)
+class Parts:
+    """Tables that tasks of Spark have read, in order, and whether each is so large that it came as a file."""
+
+    tables: tuple[tuple[pa.Table, bool], ...]
+
+
 def stage(
     name: str,
     row: RecordType,
@@ -81,7 +89,9 @@ def stage(
             data, alone = only_keys(shape, by.columns, data)
             if alone:
                 how, shape = DELETE_KEY, key_row(shape, by.columns)
-        if isinstance(data, DataFrame):
+        if isinstance(data, Parts):
+            parts = iter(data.tables)
+        elif isinstance(data, DataFrame):
             parts = _frame(name, shape, data, root, counts, cast)
         else:
             parts = iter([(_table(name, shape, data, zone, cast), False)])
