@@ -29,7 +29,7 @@ from tests.oracles.spark_session import session
 import headwater as hw
 from benchmarks.report import Report, number
 
-SIZES = {"small": 2_000, "ordinary": 200_000, "full": 1_000_000}
+SIZES = {"small": 2_000, "ordinary": 100_000, "full": 1_000_000}
 GROUPS = 1_000
 LATENCIES = 20
 SCHEMA = "id BIGINT, g BIGINT, x BIGINT"

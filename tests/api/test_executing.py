@@ -16,7 +16,7 @@ import pytest
 import headwater as hw
 from headwater.api.executing import read_script
 from headwater.api.rehearsing import rehearsed
-from headwater.errors import BadChange, NameTaken, ParseError, QueryError, UnknownName
+from headwater.errors import BadChange, InUse, NameTaken, ParseError, QueryError, UnknownName
 
 SCRIPT = """-- a shop; with notes
 CREATE SOURCE orders (id BIGINT, customer STRING, price DECIMAL(10,2), PRIMARY KEY (id))
@@ -256,6 +256,32 @@ def test_a_rehearsal_says_what_would_be_and_changes_nothing(
         list(rehearsed(read_script(file), db, stage))
 
 
+def test_a_column_is_added_once(db: hw.Database, tmp_path: Path) -> None:
+    file = tmp_path / "app.sql"
+    file.write_text(
+        "CREATE SOURCE s (k BIGINT NOT NULL, PRIMARY KEY (k)); INSERT INTO s VALUES (1);\n"
+        "CREATE MATERIALIZED VIEW v AS SELECT count(*) AS n FROM s;\n"
+        "ALTER SOURCE s ADD COLUMNS (x STRING, y DECIMAL(4,1)); INSERT INTO s VALUES (2, 'b', 1.5);"
+    )
+    for _ in range(2):
+        list(db.executed(read_script(file)))
+        assert rows(db, "s") == {(1, None, None): 1, (2, "b", Decimal("1.5")): 1}
+        assert rows(db, "v") == {(2,): 1}
+    version = db.version
+    with pytest.raises(ParseError, match="twice"):
+        db.execute("ALTER SOURCE s ADD COLUMN x BIGINT")
+    assert db.version == version
+
+
+def test_a_source_with_a_sequence(db: hw.Database) -> None:
+    db.execute(
+        "CREATE SOURCE s (k BIGINT, x STRING, n BIGINT, PRIMARY KEY (k)) SEQUENCE BY n ON CONFLICT REPLACE"
+    )
+    db.apply({"s": hw.Delta(upserts=[(1, "a", 5)])})
+    db.apply({"s": hw.Delta(upserts=[(1, "late", 4), (2, "b", 1)])})
+    assert rows(db, "s") == {(1, "a", 5): 1, (2, "b", 1): 1}
+
+
 def test_a_sink_is_made_shown_and_dropped(db: hw.Database, tmp_path: Path) -> None:
     file = tmp_path / "app.sql"
     file.write_text(
@@ -276,3 +302,8 @@ def test_a_sink_is_made_shown_and_dropped(db: hw.Database, tmp_path: Path) -> No
         db.execute("CREATE SINK other FROM v USING papyrus LOCATION 'x'")
     db.execute("DROP SINK out; DROP SINK IF EXISTS out")
     assert db.sinks == []
+    list(db.executed(read_script(file)))
+    with pytest.raises(InUse, match="is read by"):
+        db.execute("DROP SOURCE s")
+    db.execute("DROP SOURCE s CASCADE")
+    assert not db.sources and not db.views and not db.sinks

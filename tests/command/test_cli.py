@@ -190,12 +190,18 @@ with hw.open({str(tmp_path / "db")!r}) as db:
 @spark
 def test_the_demo_tells_its_story(tmp_path: Path, capsys: Shown) -> None:
     session()
-    small = ["--orders", "400", "--daily", "20", "--days", "2"]
+    small = ["--orders", "100", "--daily", "20", "--days", "3", "--sale", "60"]
     assert main(["demo", "--dir", str(tmp_path / "demo"), *small]) == 0
     shown = capsys.readouterr().out
-    assert "November  100 orders with" in shown
+    assert re.search(
+        r"February   100 orders with \d+ lines, read by Spark from Parquet files, loaded in", shown
+    )
+    assert (
+        "Wednesday 4 March   the sale: 60 orders" in shown
+        and "(in this process, 0 Spark jobs)" in shown
+    )
     assert "Tuesday 3 March   20 orders with" in shown and ", 5 lines returned" in shown
-    assert shown.count("the same answer") == 2
+    assert shown.count("the same answer") == 3
     assert "both views are what their queries give" in shown
     command = shown.split("show ")[1].splitlines()[0].split()
     assert main(["show", *command]) == 0

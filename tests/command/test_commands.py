@@ -86,7 +86,20 @@ def test_query_status_drop_and_the_rest(shop: Path, capsys: Shown) -> None:
     assert main(["show", folder, "revenue", "--json"]) == 0 and len(lines(capsys)) == 3
     assert main(["drop", folder, "orders"]) == 1
     assert "`orders` is read by the view `revenue`" in capsys.readouterr().err
-    assert main(["drop", folder, "revenue"]) == 0 and main(["drop", folder, "orders"]) == 0
+    assert (
+        main(
+            [
+                "query",
+                folder,
+                "CREATE MATERIALIZED VIEW high AS SELECT * FROM revenue WHERE total > 4",
+            ]
+        )
+        == 0
+    )
+    assert (
+        main(["drop", folder, "high"]) == 0 and main(["drop", folder, "orders", "--cascade"]) == 0
+    )
+    assert "`revenue`, `orders` are gone" in capsys.readouterr().out
 
 
 def test_changes_are_followed_while_another_handle_commits(shop: Path, capsys: Shown) -> None:
@@ -203,13 +216,21 @@ def test_without_java_a_closed_file_is_followed(shop: Path) -> None:
     command = [sys.executable, "-m", "headwater"]
     keep = subprocess.Popen([*command, "run", str(shop / "app.sql"), "--always"], env=nothing)
     follow = subprocess.Popen(
-        [*command, "changes", str(shop / "warehouse"), "revenue", "--follow", "--json"],
+        [
+            *command,
+            "changes",
+            str(shop / "warehouse"),
+            "revenue",
+            "--follow",
+            "--json",
+            "--since",
+            "3",
+        ],
         env=nothing,
         stdout=subprocess.PIPE,
         text=True,
     )
     try:
-        time.sleep(6)
         (shop / "inbox" / "a.csv").write_text(MORE)
         assert follow.stdout is not None
         assert json.loads(follow.stdout.readline())["customer"] == "BOB"

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import headwater as hw
-from headwater.engine import increment
+from headwater.engine.here import threads
 
 DISTANCES = """
 WITH MUTUALLY RECURSIVE dist (node BIGINT, d BIGINT) AS (
@@ -55,14 +55,14 @@ class Processed:
     """How many rows statements took and gave."""
 
     def __init__(self, patched: pytest.MonkeyPatch):
-        self.rows, run = 0, increment.run
+        self.rows, run = 0, threads.run
 
         def counted(statement: Any, change: pa.Table, *rest: Any, **more: Any) -> pa.Table:
             made = run(statement, change, *rest, **more)
             self.rows += max(change.num_rows, made.num_rows)
             return made
 
-        patched.setattr(increment, "run", counted)
+        patched.setattr(threads, "run", counted)
 
 
 def story(path: Path, patched: pytest.MonkeyPatch, nodes: int, count: int) -> None:

@@ -38,7 +38,7 @@ def rows(*given: tuple[int | None, int | None, int | None]) -> pa.Table:
 def looked_at(db: hw.Database, change: pa.Table) -> dict[str, Any]:
     """What an increment does: statements run, maps merged, files written, bytes of the record, maps that it names."""
     done: dict[str, Any] = {"statements": 0, "merged": set(), "files": 0, "record": 0}
-    merge, write, put = Arrangement.merge, LocalFiles.write, LocalFiles.put_if_absent
+    merge, write, put = Arrangement.merge_summed, LocalFiles.write, LocalFiles.put_if_absent
 
     def ran(*args: Any, **more: Any) -> pa.Table:
         done["statements"] += 1
@@ -57,8 +57,8 @@ def looked_at(db: hw.Database, change: pa.Table) -> dict[str, Any]:
         return put(self, path, data)
 
     with (
-        patch("headwater.engine.increment.run", ran),
-        patch.object(Arrangement, "merge", merged),
+        patch("headwater.engine.here.threads.run", ran),
+        patch.object(Arrangement, "merge_summed", merged),
         patch.object(LocalFiles, "write", written),
         patch.object(LocalFiles, "put_if_absent", recorded),
         patch("headwater.state.store.StoreWriter.tidy", lambda self: None),

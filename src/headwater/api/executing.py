@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, assert_never
 
@@ -21,8 +21,9 @@ from headwater.api.handles import Source, ViewHandle
 from headwater.api.ids import Id
 from headwater.api.modifying import Modifying
 from headwater.api.sinking import SinkHandle
+from headwater.calculus.types import RecordType
 from headwater.errors import HeadwaterError, ParseError, QueryError, Span, UnknownName
-from headwater.language.declared import declared
+from headwater.language.declared import ddl_of, declared
 from headwater.script.grammar import FORMS, statements
 from headwater.script.statements import (
     AddColumns,
@@ -131,7 +132,11 @@ class Executing(Modifying):
             given["path"] = located(made.location, beside)
         if made.options:
             given["options"] = dict(made.options)
-        return self.source(made.name, made.columns, **given)
+        columns = made.columns
+        if known is not None and _begins_as(known, columns):
+            columns = known.ddl  # what was added since stays
+            given.setdefault("key", list(known.key) or None)
+        return self.source(made.name, columns, **given)
 
     def _create_sink(self, made: CreateSink, beside: Path | None) -> Any:
         known = self.sink_defs.get(made.name)
@@ -162,12 +167,39 @@ class Executing(Modifying):
                 if other
                 else f"{gone.what}s: {there}",
             )
-        self.drop(known)
+        if gone.cascade:
+            self.drop_with_readers(known)
+        else:
+            self.drop(known)
 
-    def _add_columns(self, more: AddColumns) -> Any:
-        raise QueryError(
-            f"columns of `{more.source}` cannot be added here", hint="make another source"
-        )
+    def drop_with_readers(self, name: str) -> list[str]:
+        """Takes away a source or view after the sinks and views that read it, each in a commit; gives their names."""
+        name = self.catalog.named(name)
+        out: list[str] = []
+        for sink, made in list(self.sink_defs.items()):
+            if made.of == name:
+                self.drop(sink)
+                out.append(sink)
+        for reader in self.catalog.readers(name):
+            if reader in self.catalog.views:
+                out += self.drop_with_readers(reader)
+        self.drop(name)
+        return [*out, name]
+
+    def _add_columns(self, more: AddColumns) -> Source:
+        """A source with columns more, NULL in the rows that are there; those that it has already are no change."""
+        known = self._modified(more.source)
+        had = {n.lower(): t for n, t in known.row.fields}
+        added = declared(more.columns)
+        new = [(n, t) for n, t in added.row.fields if had.get(n.lower()) != t]
+        if not new:
+            return Source(self, known.name)
+        names = {n for n, _ in new}
+        limits = [m for m in added.limits if m.path[0] in names]
+        ddl = declared(f"{known.ddl}, {ddl_of(RecordType(tuple(new)), limits)}").ddl
+        made = replace(known, ddl=ddl, held_in=())
+        made = replace(made, held_in=tuple(m.name for m in made.all_maps))
+        return self._declared(made, known)
 
     def _rename(self, other: Rename) -> Any:
         raise QueryError(f"`{other.name}` cannot be renamed here", hint="make another view")
@@ -293,6 +325,12 @@ def script_id(script: Script, text: str, time: int) -> Id | None:
         return None
     digest = hashlib.sha256(f"{time}\n{text}".encode()).hexdigest()[:32]
     return f"script {Path(script.file).name} {digest}", 0
+
+
+def _begins_as(known: SourceDef, columns: str) -> bool:
+    """Whether a source has the columns that are declared, and more behind them."""
+    row = declared(columns).row.fields
+    return len(known.row.fields) > len(row) and known.row.fields[: len(row)] == row
 
 
 def _is_as(known: SourceDef, columns: str) -> bool:

@@ -98,6 +98,7 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--orders", type=_count, default=demo.ORDERS, help="orders loaded first")
     one.add_argument("--daily", type=_count, default=demo.DAILY, help="orders of a day")
     one.add_argument("--days", type=_count, default=demo.DAYS, help="days that follow")
+    one.add_argument("--sale", type=_count, default=demo.SALE, help="orders of the third day")
 
     one = command("init", _init, "make a folder with a script and a first file")
     one.add_argument("folder", type=Path, nargs="?", default=Path(), metavar="FOLDER")
@@ -119,6 +120,7 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--epochs", type=_count, metavar="N", help="so many at most")
     one.add_argument("--seconds", type=_seconds, metavar="S", help="for so long at most")
     one.add_argument("--every", type=_seconds, metavar="E", help="look for input again, for ever")
+    one.add_argument("--once", action="store_true", help="one batch of every feed")
     one.add_argument("--always", action="store_true", help="take input as it comes, for ever")
     _json(one)
 
@@ -222,7 +224,7 @@ def _there(path: Path) -> None:
 def _demo(options: argparse.Namespace, paint: Paint) -> None:
     called = Path(sys.argv[0])
     command = str(called) if called.name == "headwater" else "python -m headwater"
-    demo.run(options.dir, options.orders, options.daily, options.days, paint, command)
+    demo.run(options.dir, options.orders, options.daily, options.days, options.sale, paint, command)
 
 
 def _init(options: argparse.Namespace, _: Paint) -> None:
@@ -395,8 +397,14 @@ def _upgrade(options: argparse.Namespace, paint: Paint) -> None:
 
 def _drop(options: argparse.Namespace, _: Paint) -> None:
     with _opened(options.dir) as db:
-        db.drop(options.view)
-        print(f"`{options.view}` is gone at version {db.version}; versions before it have it")
+        gone = [options.view]
+        if options.cascade:
+            gone = db.drop_with_readers(options.view)
+        else:
+            db.drop(options.view)
+        said = ", ".join(f"`{n}`" for n in gone)
+        are = "is" if len(gone) == 1 else "are"
+        print(f"{said} {are} gone at version {db.version}; versions before it have what was there")
 
 
 def _completion(options: argparse.Namespace, _: Paint) -> None:

@@ -11,10 +11,8 @@
 from __future__ import annotations
 
 import argparse
-import signal
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +26,6 @@ from headwater.errors import QueryError
 from headwater.script.statements import Ask, Explain, Show
 from headwater.show.terminal import Paint, rows_shown
 
-ALWAYS = 0.05
-"""Seconds between two looks for input of a run that goes on for ever."""
 PROGRAMS = (".sql", ".py", ".yml", ".yaml")
 
 
@@ -39,7 +35,6 @@ def run(options: argparse.Namespace, paint: Paint) -> None:
     if options.dry_run:
         _rehearse(program, folder, options.json)
         return
-    every = ALWAYS if options.always and options.every is None else options.every
     script = read_script(program) if program.suffix == ".sql" else None
     define = None if script is not None else defined or app.defines(program)
     if script is not None:
@@ -50,8 +45,17 @@ def run(options: argparse.Namespace, paint: Paint) -> None:
                 _show(result, options.json, paint)
         elif define is not None:
             app.defined(program, define, db)
-        with _ended_by_signals(db):
-            done = db.run(epochs=options.epochs, seconds=options.seconds, every=every)
+        try:
+            done = db.run(
+                once=options.once,
+                always=options.always,
+                every=options.every,
+                epochs=options.epochs,
+                seconds=options.seconds,
+            )
+        except KeyboardInterrupt:
+            print("it was stopped; the next run goes on from the last epoch that was committed")
+            return
         if options.json:
             print_json({"version": db.version, **plain(vars(done))})
         else:
@@ -104,27 +108,3 @@ def _show(result: Result, as_json: bool, paint: Paint) -> None:
         print_rows(result.value) if as_json else print(rows_shown(result.value, None, paint))
     elif isinstance(result.statement.what, Explain):
         print_json({"explain": result.value}) if as_json else print(result.value)
-
-
-@contextmanager
-def _ended_by_signals(db: Database) -> Iterator[None]:
-    """Ends a run after the commit that it is at; a second signal is taken as it always is."""
-
-    def stop(number: int, _: Any) -> None:
-        db.stop()
-        signal.signal(number, before[number])
-
-    kinds = (signal.SIGINT, signal.SIGTERM)
-    before: dict[int, Any] = {}
-    try:
-        for kind in kinds:
-            before[kind] = signal.signal(kind, stop)
-    except ValueError:  # only the main thread has signals
-        pass
-    try:
-        yield
-    except KeyboardInterrupt:
-        print("it was stopped; the next run goes on from the last epoch that was committed")
-    finally:
-        for number, was in before.items():
-            signal.signal(number, was)

@@ -345,8 +345,9 @@ class Increment:
         for s in strata:
             if s.name not in self.answered or s.name not in self.touched:
                 continue
-            tables = self.touched[s.name]  # those of one merge are different already
-            keys = tables[0] if len(tables) == 1 else different(s.group, tables)
+            tables = self.touched[s.name]  # tasks that share a heavy key all say it, in one table
+            one = len(tables) == 1 and tables[0].num_rows == 1
+            keys = tables[0] if one else different(s.group, tables)
             found = self.components(s, keys)
             read = s.name in self.routes.readers
             if read or s.name in self.asked:
