@@ -43,6 +43,7 @@ ARROWS: dict[str, set[str]] = {
     "flow": {"dataflow"},
     "st": {"folds"},
     "copies": {"api"},
+    "datasource": {"api"},
     "command": {"copies"},
     "dataflow": {"io"},
     "streams": {"calculus"},  # the semantics of streams stands alone; how they run is below

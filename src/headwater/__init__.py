@@ -44,6 +44,7 @@ from headwater.calculus.interpret import interpret
 from headwater.calculus.patterns import ANYTHING as anything
 from headwater.calculus.patterns import above, below, between, since, upto
 from headwater.copies import DocumentCopy, ParquetCopy
+from headwater.datasource import register
 from headwater.engine.nested.documents import DeepChange
 from headwater.errors import HeadwaterError
 from headwater.io.events import Delta
@@ -84,6 +85,7 @@ __all__ = [
     "open",
     "query",
     "read_sql",
+    "register",
     "repeat",
     "schemas",
     "shred",

@@ -488,7 +488,8 @@ def test_an_older_database_that_names_a_directory_opens(
 ) -> None:
     """A path was stored as it was given, once."""
     with monkeypatch.context() as older, hw.open(tmp_path / "db") as made:
-        older.setattr("headwater.api.declaring._directory", lambda *_: ("x", {}))
+        said = "csv", "x", dict[str, str](), dict[str, str]()
+        older.setattr("headwater.api.declaring.declared_feed", lambda *_: said)
         made.source("s", "id BIGINT", path="x", format="csv")
     with hw.open(tmp_path / "db") as db:
         version = db.version

@@ -288,6 +288,7 @@ def test_ten_thousand_events_beside_a_dict(tmp_path: Path) -> None:
     assert done > 10_000
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_upserts_of_dataframes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Small ones come through the driver and large ones as files; one that says what its rows are is divided by that."""

@@ -21,7 +21,11 @@ from headwater.api.observing import Observing
 from headwater.api.verify import source_view
 from headwater.api.versions import ASKED, Defined
 from headwater.engine.fill import Backfill
+from headwater.engine.spark.frames import Frames
+from headwater.engine.spark.rounds import Cluster
+from headwater.engine.spark.session import telling
 from headwater.engine.verify.recompute import by_spark
+from headwater.engine.verify.spark_rounds import query as spark_query
 from headwater.engine.view_rows import repeated
 from headwater.engine.working import Working
 from headwater.errors import NotIncremental
@@ -55,6 +59,36 @@ class Answering(Observing):
             if p is not None
         ]
         return _sorted(table, keys, order)
+
+    def sql(self, query: str, version: int | None = None) -> DataFrame:
+        """Any query of Spark over sources and views, now or at a version, as a DataFrame that is evaluated when it is read.
+
+        It sees one version, whatever is committed meanwhile. Names that are no source or view are left to Spark.
+        """
+        _, at = self._at(version)
+        names = {at.catalog.named(n) for n in tables_named(query)}
+        made: list[str] = []
+        with self._locked(), telling("reading a query"):
+            try:
+                for name in names & {*at.catalog.sources, *at.catalog.views}:
+                    frame = self._ours_by_size(name, at.version)
+                    frame.createOrReplaceTempView(name)
+                    made.append(name)
+                return spark_query(self.session.spark, query)
+            finally:
+                for name in made:
+                    self.session.spark.catalog.dropTempView(name)
+
+    def _ours_by_size(self, name: str, version: int) -> DataFrame:
+        """The rows of a source or view as a DataFrame of our own session; many of them are read by its tasks."""
+        snapshot, at = self._at(version)
+        view = self._as_view(at, name, version)
+        working = self._reading(snapshot, at)
+        maps = view.maps or read_from(at.program, view)[:1]
+        if self.policy.reads_here(r.rows for m in maps for r in working.refs.get(m.name, ())):
+            return self._ours(name, version)
+        with as_stored(version):
+            return Frames(Cluster(working, self.session, self.path)).frame(at.program, view, True)
 
     def _weighted(self, query: str, version: int | None = None) -> pa.Table:
         """The rows of a query with `_w`, in no order, computed in this process as far as it can be."""
