@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from headwater.api.defining import Defining
+from headwater.api.modifying import Modifying
 
 
-class Cascading(Defining):
+class Cascading(Modifying):
     """The part of a database that drops what reads something with it."""
 
     def drop(self, name: str, *, cascade: bool = False) -> None:

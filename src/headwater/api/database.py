@@ -15,7 +15,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from headwater.api.asking import Asking
-from headwater.api.cascading import Cascading
+from headwater.api.defining import Defining
 from headwater.api.handles import Source, ViewHandle
 from headwater.api.observing import Totals
 from headwater.api.sinking import SinkHandle
@@ -46,7 +46,7 @@ def open_database(
     return Database(path, spark, partitions, keep_versions, keep_minutes, execution)
 
 
-class Database(Cascading):
+class Database(Defining):
     """Sources and views in a directory; made by `headwater.open`.
 
     Threads may share a handle: reads go on beside each other, and writes wait for one another. A process that was

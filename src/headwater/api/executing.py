@@ -16,10 +16,10 @@ from typing import Any, assert_never
 
 import pyarrow as pa
 
+from headwater.api.cascading import Cascading
 from headwater.api.catalog import SourceDef
 from headwater.api.handles import Source, ViewHandle
 from headwater.api.ids import Id
-from headwater.api.modifying import Modifying
 from headwater.api.sinking import SinkHandle
 from headwater.calculus.types import RecordType
 from headwater.errors import HeadwaterError, ParseError, QueryError, Span, UnknownName
@@ -55,7 +55,7 @@ class Result:
     """The version after it; the same one where it changed nothing."""
 
 
-class Executing(Modifying):
+class Executing(Cascading):
     """The part of a database that carries out statements."""
 
     def execute(self, script: str | Path) -> Any:
@@ -167,24 +167,7 @@ class Executing(Modifying):
                 if other
                 else f"{gone.what}s: {there}",
             )
-        if gone.cascade:
-            self.drop_with_readers(known)
-        else:
-            self.drop(known)
-
-    def drop_with_readers(self, name: str) -> list[str]:
-        """Takes away a source or view after the sinks and views that read it, each in a commit; gives their names."""
-        name = self.catalog.named(name)
-        out: list[str] = []
-        for sink, made in list(self.sink_defs.items()):
-            if made.of == name:
-                self.drop(sink)
-                out.append(sink)
-        for reader in self.catalog.readers(name):
-            if reader in self.catalog.views:
-                out += self.drop_with_readers(reader)
-        self.drop(name)
-        return [*out, name]
+        self.drop(known, cascade=gone.cascade)
 
     def _add_columns(self, more: AddColumns) -> Source:
         """A source with columns more, NULL in the rows that are there; those that it has already are no change."""

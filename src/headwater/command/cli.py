@@ -397,11 +397,8 @@ def _upgrade(options: argparse.Namespace, paint: Paint) -> None:
 
 def _drop(options: argparse.Namespace, _: Paint) -> None:
     with _opened(options.dir) as db:
-        gone = [options.view]
-        if options.cascade:
-            gone = db.drop_with_readers(options.view)
-        else:
-            db.drop(options.view)
+        gone = db.read_by(options.view) if options.cascade else [options.view]
+        db.drop(options.view, cascade=options.cascade)
         said = ", ".join(f"`{n}`" for n in gone)
         are = "is" if len(gone) == 1 else "are"
         print(f"{said} {are} gone at version {db.version}; versions before it have what was there")

@@ -1,6 +1,6 @@
 """Where and how work runs: here or on Spark, at once or in sequence, in how many tasks. All numbers are here, with why.
 
-Work is done in this process as long as that is faster, by the costs of a row that were measured, and fits into memory: a
+Work is done in this process as long as that is faster, by what a row is estimated to cost, and fits into memory: a
 job of Spark takes a second before any row is looked at, and a row goes there and back between two processes. How much work there is
 is told from rows that are known beforehand (of a change, of a map), and once more on the way: a look-up that finds more
 than is carried here gives up, and the round is done on Spark.
@@ -30,7 +30,7 @@ INLINE = 1 << 20
 """A partition of a DataFrame of so many bytes comes back through the driver."""
 NO_LIMIT = 1 << 62
 HERE, SPARK = 6_000_000, 1_500_000
-"""Rows that a core takes through a statement and merges in a second: in this process, and in tasks. From profiles of increments of 0.1 to 3 million rows."""
+"""Rows that a core takes through a statement and merges in a second: in this process, and in tasks. Estimates by profiles on a loaded machine; what they decide between is not measured side by side yet."""
 START = 1.0
 """Seconds of a round on Spark before any row is looked at: two stages with a Python hop each."""
 HELD = 32_000_000
