@@ -192,7 +192,7 @@ CHANGES: list[tuple[str, Callable[[], Any], str]] = [
     ("dict extra", lambda: [{"k": 1, "v": "a", "n": 1, "z": 1}, {"k": 1, "v": "a", "n": 1, "z": "x"}], "a column `z`"),
     ("dict type", lambda: [{"k": 1, "v": 5, "n": 1}], "5 is no string for the column `v`"),
     ("dict weight", lambda: [{"k": 1, "v": "a", "n": 1, "_w": None}], "`_w` of the change of `s` is not a whole"),
-    ("dict change type", lambda: [{"k": 1, "v": "a", "n": 1, "_change_type": "upsert"}], "has 'upsert'"),
+    ("dict change type", lambda: [{"k": 1, "v": "a", "n": 1, "_change_type": "merge"}], "has 'merge'"),
     ("pandas missing", lambda: pd.DataFrame({"k": [1], "v": ["a"]}), "has no `n`"),
     ("pandas extra", lambda: pd.DataFrame({"k": [1], "v": ["a"], "n": [1], "z": [1]}), "a column `z`"),
     ("pandas type", lambda: pd.DataFrame({"k": ["x"], "v": ["a"], "n": [1]}), "'x' is no bigint"),

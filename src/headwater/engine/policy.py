@@ -8,7 +8,7 @@ than is carried here gives up, and the round is done on Spark.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -41,17 +41,24 @@ CALLED = 1_000_000
 """Rows that a function of the user's is called for in this process, one after another."""
 
 
-def carried_here(rows: int, statements: int, most: int, threads: int, cores: int | None) -> bool:
+def carried_here(
+    rows: int, statements: int, most: int, threads: int, cores: Callable[[], int | None]
+) -> bool:
     """Whether rows go through statements in this process, with so many threads, or on Spark with so many cores, if that is known.
 
-    `most` is what the policy allows at all: nothing, everything, or some number.
+    `most` is what the policy allows at all: nothing, everything, or some number. Spark is asked for its cores only where they
+    decide: a small change needs no session, and none that still runs.
     """
     if most in (0, NO_LIMIT):
         return rows <= most
     work = rows * max(1, statements)
     if rows > most or work > HELD:
         return False
-    return cores is None or work / (HERE * threads) <= START + work / (SPARK * cores)
+    here = work / (HERE * threads)
+    if here <= START:
+        return True
+    known = cores()
+    return known is None or here <= START + work / (SPARK * known)
 
 
 Execution = Literal["auto", "here", "spark"]

@@ -121,7 +121,6 @@ class Session:
         with telling("telling how many cores it has"):
             return max(1, int(self.user.sparkContext.defaultParallelism))
 
-    @property
     def known_cores(self) -> int | None:
         """The same, if there is a session already: asking for it starts none."""
         return None if self._given is None else self.cores

@@ -72,7 +72,6 @@ BEGINS_A_QUERY = {"L_PAREN", "UNION", "EXCEPT", "INTERSECT", "ALL", "DISTINCT"}
 ENDS_A_LIST = {"FROM", "WHERE", "GROUP_BY", "HAVING", "ORDER_BY", "LIMIT", "UNION", "R_PAREN"}
 
 
-@with_room
 def same_words(text: str, other: str) -> bool:
     """Whether two queries are the same but for spaces and comments."""
     if text == other:
@@ -84,6 +83,7 @@ def same_words(text: str, other: str) -> bool:
     return words[0] == words[1]
 
 
+@with_room
 def read_sql(text: str, schemas: Schemas, ask: Ask | None = None) -> Term:
     """The term of a query over inputs with the given types; `ask` tells what Spark knows and we do not."""
     reader = Reader(text, schemas, ask)
