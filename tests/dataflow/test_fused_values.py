@@ -86,3 +86,25 @@ def test_values_that_are_as_their_columns_have_them_are_passed_on() -> None:
     for place, other in enumerate([2**63, b"x", -0.0, datetime(2020, 1, 1), 1]):
         changed = (*plain[:place], other, *plain[place + 1 :])
         assert not are_plain(row, [plain, changed]), other
+
+
+@pytest.mark.parametrize("fuse", [True, False])
+def test_groups_that_end_behind_a_stage_over_whole_groups(tmp_path: Path, fuse: bool) -> None:
+    """A stage over whole groups takes back what it gave, so that its rows never pass on without a table."""
+    with hw.open(tmp_path / "db") as db:
+        db.policy.fuse = fuse
+        db.source("s", "k INT")
+
+        @db.stage("s", by="k", whole=True, out="k INT, n BIGINT", retain=False)
+        def sizes(key: Any, s: Any) -> Any:
+            return key, len(s)
+
+        @db.stage("sizes", out="k INT, n BIGINT")
+        def behind(row: Any) -> Any:
+            return row.k, row.n
+
+        db.apply({"s": [(1,), (1,), (2,)]})
+        db.run()
+        db.apply({"s": hw.Delta(deletes=[(1,), (1,)])})
+        db.run()
+        assert db.table("behind").to_pylist() == [{"k": 2, "n": 1, "_w": 1}]

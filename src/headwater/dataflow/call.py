@@ -273,10 +273,10 @@ class Call(ABC):
                 return failed
         return Failed(e)
 
-    def tables(self, where: Callable[[int], Failed]) -> None:
-        """What all calls gave, as tables."""
+    def tables(self, where: Callable[[int], Failed], passes: bool = True) -> None:
+        """What all calls gave, as tables; where `passes` says so, plain rows go to the stage behind without one."""
         for o, row in self.stage.outputs.items():
-            if o in self.context.passes and are_plain(row, self.values[o]):
+            if passes and o in self.context.passes and are_plain(row, self.values[o]):
                 self.made.plain[o] = self.values[o], self.weights[o]
             else:
                 self.made.outputs[o] = self._table(o, row, where)

@@ -38,7 +38,7 @@ class Whole(Keyed):
             if any(args):
                 self.call(groups, g, args, named(g))
         self.finish(
-            lambda: self.tables(self.where(groups)),
+            lambda: self.tables(self.where(groups), passes=False),  # old answers join them
             n,
             lambda g: None,
             lambda g: self.rows_given(groups, g),
