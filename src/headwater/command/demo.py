@@ -1,8 +1,8 @@
 """The demo: a shop's orders arrive day by day, some lines are returned, and two views stay fresh.
 
 `revenue` joins orders with their lines and groups by customer; `bands` groups the customers of `revenue`. The first month is read by Spark
-from Parquet files, and is so large that it is carried through there, as is the day of the sale; the other days are small, and need no
-job of Spark. Each says where it ran. Every day is applied as one change, and both queries are also computed anew by plain Spark
+from Parquet files; it and the day of the sale have more than a million rows, and are carried through where that is estimated to be
+faster (`engine/policy`). The other days are small, and need no job of Spark. Each says where it ran. Every day is applied as one change, and both queries are also computed anew by plain Spark
 over the same rows as Parquet files, which it reads best. Both ways end with the rows of `bands` in hand; they are
 compared, and all times are of this run.
 """
