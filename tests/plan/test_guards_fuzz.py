@@ -346,7 +346,7 @@ def test_drawn_guards(share: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "local_session", refuse)
     monkeypatch.setattr(session, "current_session", lambda: None)
     assert PROFILE is not None
-    count = 60 if ORDINARY else PROFILE.max_examples
+    count = 25 if ORDINARY else PROFILE.max_examples
     first = share * count if ORDINARY else random.SystemRandom().randrange(1 << 40)
     ends: Counter[str] = Counter()
     for seed in range(first, first + count):

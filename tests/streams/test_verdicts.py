@@ -172,10 +172,10 @@ def test_tpch(tmp_path: Path, pytestconfig: pytest.Config) -> None:
     lines, seconds = [], []
     for name in tpch.QUERIES:
         with tpch_view(tmp_path / name, name) as db:
-            began = time.perf_counter()
+            began = time.process_time()
             found = bounds(db, name)
             bounds_text(found)
-            seconds.append(time.perf_counter() - began)
+            seconds.append(time.process_time() - began)
         lines += short(found)
         for i, measures in enumerate(found.would_do[:1]):
             with tpch_view(tmp_path / f"{name}-{i}", name, measures) as db:
