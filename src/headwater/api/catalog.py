@@ -94,6 +94,8 @@ class SourceDef:
     """The version that gave it the columns that it has, if it had others before."""
     bad: str = "stop"
     """What becomes of records of its feed that do not fit."""
+    called: tuple[str, ...] = ()
+    """What it was called before, each with the first version in which it was that no more: "7 orders", oldest first."""
 
     @property
     def is_directory(self) -> bool:
@@ -217,6 +219,8 @@ class ViewDef:
     """How often rows may move in one increment, in diffuse mode."""
     replaced: int = 0
     """The version that planned it anew, as its query was replaced, or one that it reads; 0 if none did."""
+    called: tuple[str, ...] = ()
+    """What it was called before, as `SourceDef.called` has it."""
 
     @property
     def type(self) -> MapType:
@@ -249,13 +253,14 @@ class Catalog:
         out = Catalog()
         for key, value in facts.items():
             if key.startswith(SOURCE):
-                lists = {n: tuple(value[n]) for n in ("key", "held_in", "closes") if n in value}
+                kinds = "key", "held_in", "closes", "called"
+                lists = {n: tuple(value[n]) for n in kinds if n in value}
                 source = SourceDef(**{**value, **lists})
                 out.sources[_checked(key, SOURCE, source)] = source
                 _check_schemes(source)
             elif key.startswith(VIEW):
                 view = ViewDef(**value)
-                view = replace(view, key=tuple(view.key))
+                view = replace(view, key=tuple(view.key), called=tuple(view.called))
                 out.views[_checked(key, VIEW, view)] = view
         out.views = dict(sorted(out.views.items(), key=lambda v: v[1].place))
         return out
@@ -266,6 +271,15 @@ class Catalog:
             return name
         low = name.lower()
         return next((n for n in (*self.sources, *self.views) if n.lower() == low), name)
+
+    def named_at(self, name: str, version: int) -> str:
+        """What a source or view, by the name that it has, was called at an earlier version; another name stays."""
+        known = self.sources.get(self.named(name)) or self.views.get(self.named(name))
+        for entry in known.called if known is not None else ():
+            until, _, was = entry.partition(" ")
+            if version < int(until):
+                return was
+        return name
 
     def owning(self, relation: str) -> SourceDef:
         """The source that has a relation: itself, or that of the rows an array is in."""
@@ -431,6 +445,8 @@ def _checked(key: str, prefix: str, made: SourceDef | ViewDef) -> str:
             raise TypeError(f"`{f.name}` of `{key}` is {value!r}")
     if key != prefix + made.name:
         raise ValueError(f"`{key}` is called `{made.name}`")
+    if not all(entry.partition(" ")[0].isdecimal() for entry in made.called):
+        raise ValueError(f"`{key}` was called {made.called}")
     return made.name
 
 
