@@ -65,3 +65,19 @@ def test_what_only_spark_evaluates_is_refused_here(tmp_path: Path) -> None:
     with hw.open(tmp_path) as db:
         db.apply({"r": [(1, "tymczak")]})
         assert db.table("hashed").to_pylist()[0]["s"] == "T522"
+
+
+@pytest.mark.spark
+def test_one_change_is_carried_where_it_asks_for(tmp_path: Path) -> None:
+    with hw.open(tmp_path) as db:
+        db.source("r", "k BIGINT, v BIGINT")
+        db.view("by_key", VIEWS["by_key"])
+        where = [
+            db.apply({"r": [(n, n)]}, execution=asked).where
+            for n, asked in enumerate((None, "spark", "here", "auto"))
+        ]
+        assert where == ["driver", "spark", "driver", "driver"]
+        with pytest.raises(EngineError, match="'there' is no way"):
+            db.apply({"r": [(1, 1)]}, execution="there")  # type: ignore[arg-type]
+        assert sorted(r["k"] for r in db.table("by_key").to_pylist()) == [0, 1, 2, 3]
+        db.verify()
