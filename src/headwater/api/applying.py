@@ -240,9 +240,15 @@ class Applying(Streaming):
         framed = {n: p for n, p in points.items() if n not in closing}
         with self._commit(APPLY, **note) as commit:
             working, before = self._working(commit, self.program), self.graph
-            changed = replaced_by_key(self.catalog, self.path, staged, by_key, working, self.over)
+            changed = replaced_by_key(
+                *(self.catalog, self.path, staged, by_key, working, self.over),
+                *(self.session, self.policy.most_carried),
+            )
+            staged.update(changed.staged)  # whoever gave the dict takes its files away
             carried, late = self._in_time(working, changed.staged, commit.version)
-            ignored, increment = self._carry(working, carried, self._wanted(before))
+            ignored, increment = self._carry(
+                working, carried, self._wanted(before), known=changed.known
+            )
             vain = changed.ignored
             ignored = {n: ignored.get(n, 0) + vain.get(n, 0) for n in (*ignored, *vain)}
             with as_stored(self.version):
