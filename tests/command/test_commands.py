@@ -85,7 +85,8 @@ def test_query_status_drop_and_the_rest(shop: Path, capsys: Shown) -> None:
     assert "there is nothing to do" in capsys.readouterr().out
     assert main(["show", folder, "revenue", "--json"]) == 0 and len(lines(capsys)) == 3
     assert (
-        main(["rename", folder, "revenue", "higher"]) == 0 and "is `higher`" in capsys.readouterr().out
+        main(["rename", folder, "revenue", "higher"]) == 0
+        and "is `higher`" in capsys.readouterr().out
     )
     assert main(["rename", folder, "higher", "orders"]) == 1
     assert main(["rename", folder, "higher", "revenue"]) == 0
