@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 from collections.abc import Iterator
 from decimal import Decimal
@@ -12,6 +13,8 @@ import pyarrow as pa
 import pytest
 
 import headwater as hw
+from dying_files import Dying
+from faulty_files import Stopped
 from headwater.errors import DefinedAnew, HeadwaterError, InUse, NameTaken, QueryError
 
 VIEWS = {
@@ -118,7 +121,7 @@ def test_numbers_become_wider(db: hw.Database) -> None:
         ("id BIGINT", {}, NameTaken, "already"),
         ("id BIGINT, v STRING", {}, NameTaken, "already"),
         ("id BIGINT, v SMALLINT, x INT", {}, NameTaken, "already"),
-        ("id BIGINT, v BIGINT", {}, InUse, "the view `t`"),
+        ("id BIGINT, v DATE", {}, NameTaken, "already"),
         ("id BIGINT, v INT, x INT", {"static": True}, NameTaken, "already"),
         ("id BIGINT, v INT, _w INT", {}, QueryError, "_w"),
     ],
@@ -133,6 +136,137 @@ def test_columns_that_a_source_cannot_get(
     with pytest.raises(kind, match=words):
         db.source("s", ddl, key="id", **said)
     assert (db.version, rows(db, "s")) == (before, [(1, 1)])
+
+
+WIDER_VIEWS = {
+    "totals": "SELECT g, sum(v) AS v, avg(d) AS d, count(*) AS n, max(f) AS f FROM s GROUP BY g",
+    "joined": "SELECT s.id, s.v, s.d, t.name FROM s JOIN t ON s.v = t.g",
+    "same": "SELECT * FROM s",
+    "highest": "SELECT id, v FROM (SELECT id, v, row_number() OVER (PARTITION BY g ORDER BY v, id) AS r FROM s) WHERE r < 3",
+    "twice": "SELECT v, count(*) AS m, sum(d) AS d FROM totals GROUP BY v",
+    "different": "SELECT count(DISTINCT v) AS n, min(v) AS v FROM s",
+    "other": "SELECT g, count(*) AS n FROM s WHERE v > 1 GROUP BY g",
+    "keys": "SELECT name FROM t WHERE g NOT IN (SELECT v FROM s WHERE v IS NOT NULL)",
+    "reach": "WITH RECURSIVE r(a, b) AS (SELECT v, id FROM s UNION SELECT r.a, s.id FROM r JOIN s ON r.b = s.v) SELECT a, b FROM r",
+}
+
+
+@pytest.mark.parametrize("more", ["", ", x STRING"])
+def test_wider_types_where_views_read(tmp_path: Path, more: str) -> None:
+    """The database is one that was declared with the wider types: the same rows in the same types, before and after more of them."""
+    rng = random.Random(5)
+    old = "id INT, g INT, v INT, d DECIMAL(6,2), f FLOAT"
+    new = f"id BIGINT, g INT, v BIGINT, d DECIMAL(12,3), f DOUBLE{more}"
+    there: dict[int, tuple[Any, ...]] = {}
+
+    def change(large: int) -> hw.Delta:
+        gone = [there.pop(k) for k in rng.sample(sorted(there), len(there) // 4)]
+        for k in rng.sample(range(60), 12):
+            if k not in there:
+                v = rng.choice([None, 0, 1, 2, 3]) if rng.random() < 0.8 else large
+                d = Decimal(rng.randrange(999)) / 100
+                there[k] = (k, rng.randrange(3), v, d, rng.randrange(9) / 8)
+                came.append(there[k])
+        return hw.Delta(inserts=list(came), deletes=gone)
+
+    came: list[Any] = []
+    a, b = hw.open(tmp_path / "a"), hw.open(tmp_path / "b")
+    for db, ddl in ((a, old), (b, new)):
+        db.source("s", ddl, key="id")
+        db.source("t", "g INT, name STRING")
+        db.apply({"t": [(0, "zero"), (1, "one"), (9, "nine")]})
+        for n, text in WIDER_VIEWS.items():
+            columns = "id, g, v, d, f" if db is b else "*"  # which are those that there were
+            db.view(n, text.replace("*", columns) if n == "same" else text)
+    for _ in range(3):
+        came.clear()
+        d = change(7)
+        for db in (a, b):
+            db.apply({"s": d if db is a or not more else _with_more(d)})
+    names = ("s", *WIDER_VIEWS)
+    at, before = a.version, {n: rows(a, n) for n in names}
+    a.source("s", new, key="id")
+    assert a.version == at + 1
+    a.source("s", new, key="id")
+    assert a.version == at + 1
+    for n in names:
+        assert (rows(a, n), a.table(n).schema) == (rows(b, n), b.table(n).schema), n
+    assert {n: rows(a, n, at) for n in names} == before
+    a.close()
+    a = hw.open(tmp_path / "a")
+    for i in range(3):
+        came.clear()
+        d = change(1 << 40)
+        for db in (a, b):
+            db.apply({"s": _with_more(d) if more else d})
+        for n in names:
+            assert rows(a, n) == rows(b, n), (i, n)
+    assert told(a, "other", at) == told(b, "other", b.version - 3)
+    a.close()
+    b.close()
+
+
+def _with_more(d: hw.Delta) -> hw.Delta:
+    return hw.Delta(
+        inserts=[(*r, None) for r in d.inserts], deletes=[(*r, None) for r in d.deletes]
+    )
+
+
+def told(db: hw.Database, name: str, since: int) -> dict[Any, int]:
+    out: dict[Any, int] = {}
+    for r in db.changes_table(name, since).to_pylist():
+        row = tuple(x for n, x in r.items() if n not in ("_w", "_version"))
+        out[row] = out.get(row, 0) + r["_w"]
+    return {r: w for r, w in out.items() if w}
+
+
+@pytest.mark.parametrize("where", ["before", "after"])
+def test_wider_types_are_there_or_not(tmp_path: Path, where: str) -> None:
+    """A process that dies at any write leaves the source and its view as they were, or both over the wider type."""
+    for write in range(1, 12):
+        path = tmp_path / f"{where}{write}"
+        with hw.open(path) as db:
+            db.source("s", "g INT, v INT")
+            db.view("t", "SELECT v, count(*) AS n FROM s GROUP BY v")
+            db.apply({"s": [(1, 1), (1, 2)]})
+        with pytest.MonkeyPatch.context() as patched, contextlib.suppress(Stopped, HeadwaterError):
+            dying = Dying(write, where).over(patched)
+            with hw.open(path) as db:
+                db.source("s", "g INT, v BIGINT")
+        with hw.open(path) as db:
+            wide = "bigint" in db.catalog.sources["s"].ddl.lower()
+            assert ("bigint" in db.catalog.views["t"].ddl.split(",")[0].lower()) == wide
+            assert rows(db, "s") == [(1, 1), (1, 2)] and rows(db, "t") == [(1, 1), (2, 1)]
+            db.source("s", "g INT, v BIGINT")
+            db.apply({"s": [(1, 1 << 40)]})
+            assert len(rows(db, "t")) == 3
+        if not dying.dead:
+            break
+    assert write > 3 and not dying.dead
+
+
+def test_wider_types_that_readers_cannot_follow(db: hw.Database) -> None:
+    """Each is refused with who reads it, and nothing is changed."""
+    db.source("s", "id INT, v INT, at INT", key="id", sequence_by="at")
+    db.source("u", "id INT, v INT", retain=False)
+    db.source("w", "id INT, v INT")
+    db.view("t", "SELECT v, count(*) AS n FROM u GROUP BY v")
+    db.view("y", "SELECT v FROM w")
+    db.stage("y", out="v INT")(copied)
+    for name, ddl, said, words in [
+        ("s", "id BIGINT, v INT, at INT", {"key": "id", "sequence_by": "at"}, "remembered"),
+        ("s", "id INT, v INT, at BIGINT", {"key": "id", "sequence_by": "at"}, "remembered"),
+        ("u", "id INT, v BIGINT", {"retain": False}, "the view `t`"),
+        ("w", "id INT, v BIGINT", {}, "the stage `copied`"),
+    ]:
+        version = db.version
+        with pytest.raises(HeadwaterError, match=words):
+            db.source(name, ddl, **said)
+        assert db.version == version
+
+
+def copied(row: Any) -> Any:
+    yield (row.v,)
 
 
 def test_sources_that_go_on_as_they_are(db: hw.Database) -> None:

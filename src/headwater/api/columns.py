@@ -2,7 +2,8 @@
 
 The rows are kept in a new map, filled from the old one: NULL in new columns, and the same values in wider types. A view goes
 on with the program that it has, for statements take columns by their names: what it reads of the source are the columns that
-there were when it was defined. A map that held the rows before, and that views look up, stays as a map of some columns.
+there were when it was defined. A map that held the rows before, and that views look up, stays as a map of some columns. Where
+a view reads columns that get wider, it is planned again (`api/widening`).
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from headwater.engine.working import Working
 from headwater.errors import InUse, QueryError
 from headwater.interop.spark_text import spark_type
 from headwater.plan import stored
+from headwater.plan.equal_maps import digest
 from headwater.plan.program import Map, Program
 from headwater.plan.statements import Materializer
 from headwater.state.arrangement import Arrangement
@@ -70,7 +72,7 @@ class Columns(Sequencing):
         """Gives a source the columns that it is declared with now; the right to write is held."""
         name = made.name
         self._check_widened(made, known)
-        made = replace(made, added=self.version + 1)
+        made = held_apart(made, known, self.version + 1)
         catalog = Catalog({**self.catalog.sources, name: made}, self.catalog.views)
         program = self._widened(catalog, made, known)
         with self._commit(f"{COLUMNS}{name}", (catalog, program)) as commit:
@@ -84,7 +86,7 @@ class Columns(Sequencing):
             working = self._working(commit, program)
             working.know(spec_of(old))
             with self._telling("writing"):
-                _copy(working, old, new)
+                copy_rows(working, old, new, working.before(old.name))
             if old.name not in program.maps:
                 commit.drop(old.name)
             self._add(commit, working)
@@ -115,14 +117,22 @@ class Columns(Sequencing):
             )
         readers = self.catalog.readers(name)
         wider = [n for n, t in made.row.fields if n in before and before[n] != t]
-        if wider and (readers or made.by.sequence in wider):
-            by = f"the view `{readers[0]}` reads it" if readers else "it orders the events"
-            raise InUse(
-                f"`{wider[0]}` of `{name}` cannot become {spark_type(dict(made.row.fields)[wider[0]])}, for {by}",
-                hint=f"drop `{readers[0]}` and define it again behind"
-                if readers
-                else "keep its type",
+        remembered = {made.by.sequence, *made.by.key} if made.sequence_by else set()
+        why = [(n, "deletions are remembered by it") for n in wider if n in remembered]
+        if wider and readers and not made.retain:
+            why.append(
+                (
+                    wider[0],
+                    f"the view `{readers[0]}` cannot be computed again from rows that are not kept",
+                )
             )
+        if why:
+            raise InUse(
+                f"`{why[0][0]}` of `{name}` cannot become {spark_type(dict(made.row.fields)[why[0][0]])}, for {why[0][1]}",
+                hint="keep its type, or declare a source of another name",
+            )
+        if wider and readers:
+            return  # which are planned again
         schemas = Catalog({**self.catalog.sources, name: made}, self.catalog.views).schemas()
         for view in readers:
             known_view = self.catalog.views[view]
@@ -146,11 +156,20 @@ class Columns(Sequencing):
         return without(program, [], kept)
 
 
-def _copy(working: Working, old: Map, new: Map) -> None:
+def held_apart(made: SourceDef, known: SourceDef, version: int) -> SourceDef:
+    """A source whose rows are in maps of other names than before: with other types a map has another content."""
+    names = tuple(
+        f"m{digest(n, made.ddl)}" if n in known.held_in else n
+        for n in (m.name for m in replace(made, held_in=()).all_maps)
+    )
+    return replace(made, held_in=names, added=version)
+
+
+def copy_rows(working: Working, old: Map, new: Map, rows_of: Arrangement) -> None:
     """The rows of one map, by the names of their columns, as entries of another one."""
     spec = working.spec(new.name)
     place = dict(zip(fields_of(old), old.columns, strict=True))
-    for table in working.before(old.name).scan():
+    for table in rows_of.scan():
         arrays = []
         for name, c in zip(fields_of(new), new.columns, strict=True):
             t = spec.schema.field(c).type
