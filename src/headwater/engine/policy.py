@@ -114,3 +114,7 @@ class Policy:
     def reads_here(self, entries: Iterable[int]) -> bool:
         """Whether maps of so many entries are read in this process."""
         return sum(entries) <= self.read_here
+
+    def answers_here(self, entries: Iterable[int]) -> bool:
+        """Whether a query over maps of so many entries is answered in this process."""
+        return self.execution != "spark" and self.reads_here(entries)
