@@ -30,7 +30,7 @@ from headwater.dataflow.queues import Inbox
 from headwater.dataflow.rows import as_data, of_data
 from headwater.engine.change import read_file, write_file
 from headwater.engine.here.equal_rows import consolidated
-from headwater.engine.spark.exchange import bytes_of, from_bytes
+from headwater.engine.spark.exchange import BLOBS, bytes_of, from_bytes
 from headwater.engine.spark.rounds import given, numbers_of, runs_of
 from headwater.engine.spark.session import Session, telling
 from headwater.errors import StageError, StateConflict
@@ -43,7 +43,6 @@ from headwater.state.run import LEAST, MOST, Generation, MapSpec, RunRef, Writer
 from headwater.state.snapshot import Snapshot
 from headwater.state.store import DATA
 
-BLOBS = "part int, name string, content binary"
 RESULTS = "kind string, name string, content binary"
 SPREAD = 4
 """Pieces of a queue for each core."""

@@ -25,8 +25,10 @@ from headwater.engine.change import FOLDER, staging
 from headwater.engine.spark.skew import Routing
 from headwater.plan.program import Map
 
-EMITTED = "part int, name string, content binary, file string, at int"
+BLOBS = "part int, name string, content binary"
 """The columns of a row that goes from a task to another."""
+EMITTED = f"{BLOBS}, file string, at int"
+"""Those of one that may be a place."""
 _SCHEMA = pa.schema(
     [
         ("part", pa.int32()),
