@@ -269,24 +269,108 @@ def copied(row: Any) -> Any:
     yield (row.v,)
 
 
+def test_nested_sources_get_columns(tmp_path: Path) -> None:
+    """A plain column, and an array, which is NULL in the rows that are there; inner rows and views of both kinds go on."""
+    old = "id BIGINT, o ARRAY<STRUCT<k BIGINT, q BIGINT, n ARRAY<STRUCT<x BIGINT>>>>"
+    new = "id BIGINT, w STRING, o ARRAY<STRUCT<k BIGINT, q BIGINT, n ARRAY<STRUCT<x BIGINT>>>>, p ARRAY<STRUCT<y BIGINT>>"
+    key = ["id", "o.k"]
+
+    @hw.query
+    def some(c: Any) -> Any:
+        return [{"id": x.id, "some": [{"q": y.q} for y in x.o if y.q > 1]} for x in c]
+
+    flat = "SELECT y.q, count(*) AS n FROM c LATERAL VIEW explode(o) AS y GROUP BY y.q"
+    first = [(1, [(1, 1, [(5,)]), (2, 2, [])]), (2, None)]
+    later = [(3, "a", [(1, 2, [(6,)])], [(7,)]), (4, None, [], None)]
+    a, b = hw.open(tmp_path / "a"), hw.open(tmp_path / "b")
+    for db, ddl in ((a, old), (b, new)):
+        db.source("c", ddl, key=key)
+        db.view("some", some)
+        db.view("flat", flat)
+    a.apply({"c": first})
+    b.apply({"c": [(i, None, o, None) for i, o in first]})
+    at, before = a.version, nested(a, "c")
+    a.source("c", new, key=key)
+    assert a.version == at + 1
+    a.close()
+    a = hw.open(tmp_path / "a")
+    for db in (a, b):
+        db.apply({"c": later})
+        db.apply({"c": hw.Delta(upserts=[(1, "b", [(1, 9, None)], [(8,)])], deletes=[2])})
+        db.apply({"c.o": [(4, 3, 7, [(1,)])]})
+        db.view("more", "SELECT id, w, y.y FROM c LATERAL VIEW explode(p) AS y")
+    for n in ("c", "some", "flat", "more"):
+        assert nested(a, n) == nested(b, n), n
+    assert nested(a, "c", at) == before
+    a.rebuild()
+    for n in ("c", "some", "flat", "more"):
+        assert nested(a, n) == nested(b, n), n
+    a.close()
+    b.close()
+
+
+def nested(db: hw.Database, name: str, version: int | None = None) -> list[str]:
+    def plain(v: Any) -> Any:
+        if isinstance(v, list):
+            return sorted((plain(x) for x in v), key=repr)
+        return {k: plain(x) for k, x in v.items()} if isinstance(v, dict) else v
+
+    return sorted(repr(plain(r)) for r in db.table(name, version).to_pylist())
+
+
+@pytest.mark.parametrize("retain", [True, "open"])
+def test_sources_that_are_closed_get_columns(tmp_path: Path, retain: Any) -> None:
+    """What is final stays so, late rows that were set aside have NULL in the new column, and hours go on to close."""
+    old, new = "h INT, v INT", "x STRING, h INT, v INT"
+    said: dict[str, Any] = {"closes": "h", "late": "aside", "retain": retain}
+    a, b = hw.open(tmp_path / "a"), hw.open(tmp_path / "b")
+    for db, ddl in ((a, old), (b, new)):
+        db.source("s", ddl, **said)
+        db.view("t", "SELECT h, count(*) AS n, max(v) AS v FROM s GROUP BY h")
+        for rows_of, h in ([(1, 1), (2, 5)], 1), ([(1, 7), (2, 6)], None):
+            given = [(None, *r) for r in rows_of] if db is b else rows_of
+            points = {"punctuate": {"s": hw.closed(h=h)}} if h else {}
+            db.apply({"s": given}, **points)
+    a.source("s", new, **said)
+    a.close()
+    a = hw.open(tmp_path / "a")
+    for db in (a, b):
+        db.apply({"s": [("a", 1, 9), ("b", 2, 8), ("c", 3, 1)]}, punctuate={"s": hw.closed(h=2)})
+        db.compact()
+        db.apply({"s": [("d", 3, 2), ("e", 2, 1)]})
+    assert rows(a, "t") == rows(b, "t") == [(1, 1, 1), (2, 3, 8), (3, 2, 2)]
+    late = [db.late_table("s").drop_columns(["_version"]).to_pylist() for db in (a, b)]
+    assert late[0] == late[1] and [r["x"] for r in late[0]] == [None, "a", "e"]
+    assert rows(a, "s") == rows(b, "s")
+    final = [db.final_table("t").drop_columns(["_version"]).to_pylist() for db in (a, b)]
+    assert final[0] == final[1] and len(final[0]) == 2
+    a.close()
+    b.close()
+
+
 def test_sources_that_go_on_as_they_are(db: hw.Database) -> None:
-    """Nested ones, closed ones, and those whose rows a view gives as they are."""
-    db.source("c", "id BIGINT, o ARRAY<BIGINT>", key="id")
+    """Those that stages and streams read, whose rows a view gives as they are, or whose columns that are closed get wider."""
+    db.source("c", "v BIGINT")
     db.source("d", "day INT", closes="day")
     db.source("e", "v INT")
+    db.source("f", "id BIGINT, v INT, o ARRAY<BIGINT>", key="id")
+    db.stage("c", out="v BIGINT")(copied)
 
     @hw.query
     def same(e: Any) -> Any:
         return [x for x in e]
 
     db.view("same", same)
-    for name, ddl, said in [
-        ("c", "id BIGINT, o ARRAY<BIGINT>, x INT", {"key": "id"}),
-        ("d", "day INT, x INT", {"closes": "day"}),
-        ("e", "v INT, x INT", {}),
+    for name, ddl, said, words in [
+        ("c", "v BIGINT, x INT", {}, "the stage `copied`"),
+        ("d", "day BIGINT", {"closes": "day"}, "are closed"),
+        ("e", "v INT, x INT", {}, "the view `same`"),
+        ("f", "id BIGINT, v BIGINT, o ARRAY<BIGINT>", {"key": "id"}, "arrays"),
     ]:
-        with pytest.raises(InUse, match=f"`{name}` cannot get"):
+        version = db.version
+        with pytest.raises(InUse, match=words):
             db.source(name, ddl, **said)
+        assert db.version == version
 
 
 def test_a_source_without_a_copy_gets_columns(db: hw.Database) -> None:
