@@ -30,8 +30,15 @@ from headwater.state.run import column
 
 REBUILD, REPLACE, VIEW, COLUMNS = "rebuild", "replace ", "view ", "columns of "
 """What versions are noted as that computed all views again, that replaced some, and that defined one."""
-RENAME = "rename "
+RENAME, DROP = "rename ", "drop "
 """What a version is noted as that gave something another name: "rename orders to sales"."""
+
+
+def is_gone(name: str, what: str) -> bool:
+    """Whether a version, by its note, has taken away what had a name, with others or alone, or given it another one."""
+    low, said = name.lower(), what.lower()
+    names = said[len(DROP) :].split(", ") if said.startswith(DROP) else []
+    return low in names or said.startswith(f"{RENAME}{low} to ")
 
 
 def plans_only(what: str) -> bool:
@@ -98,8 +105,7 @@ def steps(name: str, see: Callable[[int], Seen], since: int, last: int) -> Itera
     for version in range(since + 1, last + 1):
         at = see(version)
         if at.held is None:
-            gone = f"drop {name}".lower(), f"{RENAME}{name} to ".lower()
-            if at.what.lower() == gone[0] or at.what.lower().startswith(gone[1]):
+            if is_gone(name, at.what):
                 dropped = (earlier or see(version - 1)).held
             earlier = at
             continue
