@@ -265,7 +265,7 @@ class Declaring(Columns):
     ) -> ViewHandle:
         """Declares a view and computes it from what is there; again with the same query it is no change.
 
-        `key` names the columns that rows of a nested view are looked up by; its first column unless it is given. With
+        `key` names the columns that its rows are looked up by; of a nested view the first column unless it is given. With
         mode="diffuse" its loops are kept near their fixpoint (`Replacing.view` says how).
         """
         kept = mode_of(mode, cut, near, rounds)

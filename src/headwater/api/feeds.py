@@ -24,7 +24,7 @@ from headwater.engine.here.statements import Scalars
 from headwater.engine.nested import rows as nested_rows
 from headwater.engine.working import Working
 from headwater.errors import DefinedAnew, StateError
-from headwater.plan.program import WEIGHT, Program, Stratum, View
+from headwater.plan.program import WEIGHT, Program, View
 from headwater.state.hashing import places
 from headwater.state.run import column
 
@@ -196,17 +196,8 @@ def row_key(
         found = [names.get(k.lower()) for k in declared]
         return [n for n in found if n is not None] if None not in found else None
     if view.stratum is not None:
-        return group_key(program.strata[view.stratum])
+        return program.strata[view.stratum].shown_key
     return _carried(term, sources)
-
-
-def group_key(stratum: Stratum) -> list[str] | None:
-    """The columns of an answer that show the key of its groups; None where not all of it is shown."""
-    shown = {c.sql: n for n, c in reversed(stratum.row)}
-    key = [shown.get(f"`{c}`") for c in stratum.group.columns]
-    if stratum.ranked is not None or stratum.weight is not None or None in key:
-        return None
-    return [n for n in key if n is not None]
 
 
 def _carried(term: Term, sources: Mapping[str, Sequence[str]]) -> list[str] | None:

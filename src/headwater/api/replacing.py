@@ -58,7 +58,7 @@ class Replacing(Declaring):
     ) -> ViewHandle:
         """Declares a view and computes it from what is there; again with the same query it is no change.
 
-        `key` names the columns that rows of a nested view are looked up by; its first column unless it is given. With
+        `key` names the columns that its rows are looked up by; of a nested view the first column unless it is given. With
         `replace`, a view that is there gets this query in one commit, and views that read it follow: what both have in
         common is kept, and the rest is filled. It is refused where a reader names a column that the view has no more
         (`replace_views` replaces both), and where rows that were told to be final would not be.
