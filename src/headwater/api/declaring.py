@@ -149,8 +149,9 @@ class Declaring(Columns):
             before = replace(before, path=str(local_path(before.path)))
         same = before is not None and before.row == made.row
         named = before.held_in if same and before else tuple(m.name for m in made.all_maps)
-        added = before.added if before is not None else 0
-        made = replace(made, held_in=named, added=added)
+        if before is not None:
+            made = replace(made, added=before.added, called=before.called)
+        made = replace(made, held_in=named)
         source = self._declared(made, before)
         if bad == "aside":
             self._declare_beside(made, REJECTED, declared(REJECTED_DDL).ddl)
@@ -166,7 +167,9 @@ class Declaring(Columns):
         """A relation that the feed of a source writes: records that were set aside, or the rows of each file."""
         aside = SourceDef(f"{made.name}{suffix}", ddl, key, written=made.name)
         aside = replace(aside, held_in=tuple(m.name for m in aside.all_maps))
-        self._declared(aside, self.catalog.sources.get(aside.name))
+        before = self.catalog.sources.get(aside.name)
+        aside = aside if before is None else replace(aside, called=before.called)
+        self._declared(aside, before)
 
     def _declared(self, made: SourceDef, before: SourceDef | None) -> Source:
         """A source that was declared, committed unless it is there."""

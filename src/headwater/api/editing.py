@@ -78,6 +78,7 @@ class Editing:
                 text, language, term = read(asked.query, out.schemas())
                 made = check(name, text, language, term, asked.strategy, asked.key, asked.mode)
                 made = replace(made, created=known.created if known else version)
+                made = made if known is None else replace(made, called=known.called)
             else:
                 assert known is not None, name
                 term, made = self._read_again(out, known, read)

@@ -30,11 +30,13 @@ from headwater.state.run import column
 
 REBUILD, REPLACE, VIEW, COLUMNS = "rebuild", "replace ", "view ", "columns of "
 """What versions are noted as that computed all views again, that replaced some, and that defined one."""
+RENAME = "rename "
+"""What a version is noted as that gave something another name: "rename orders to sales"."""
 
 
 def plans_only(what: str) -> bool:
     """Whether a version, by its note, may write maps anew with what they had, and changes views that it plans at most."""
-    return what == REBUILD or what.startswith((VIEW, REPLACE, COLUMNS))
+    return what == REBUILD or what.startswith((VIEW, REPLACE, COLUMNS, RENAME))
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,8 @@ def steps(name: str, see: Callable[[int], Seen], since: int, last: int) -> Itera
     for version in range(since + 1, last + 1):
         at = see(version)
         if at.held is None:
-            if at.what.lower() == f"drop {name}".lower():
+            gone = f"drop {name}".lower(), f"{RENAME}{name} to ".lower()
+            if at.what.lower() == gone[0] or at.what.lower().startswith(gone[1]):
                 dropped = (earlier or see(version - 1)).held
             earlier = at
             continue

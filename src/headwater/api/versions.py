@@ -127,10 +127,13 @@ class Readable:
             found = known
         else:
             catalog = Catalog.read(snapshot.facts, snapshot.number)
-            past = self._past
-            if catalog == known.catalog:
+            past, has = (
+                self._past,
+                snapshot.version,
+            )  # a rebuild may name maps anew for the same views
+            if catalog == known.catalog and has_maps(has, known.program):
                 past = catalog, known.program
-            elif past is None or past[0] != catalog:
+            elif past is None or past[0] != catalog or not has_maps(has, past[1]):
                 self._past = past = catalog, program_at(snapshot.version, catalog)
             found = Defined(snapshot.number, *past, not has_maps(snapshot.version, past[1]))
         if found.stale:
@@ -171,8 +174,12 @@ class Readable:
         working = self._reading(self._snapshot(known.version), known)
         return Sampled(known.program.maps.values(), working)
 
+    def _then(self, at: Defined, name: str) -> str:
+        """What is called so now, by the name that it had at a version; what is not there now by the name that is given."""
+        return at.catalog.named(self.catalog.named_at(name, at.version))
+
     def _view_at(self, at: Defined, name: str, version: int) -> View:
-        found = at.program.views.get(at.catalog.named(name))
+        found = at.program.views.get(self._then(at, name))
         if found is None:
             raise UnknownName(
                 f"there is no view `{name}` at version {version}",
@@ -191,7 +198,7 @@ class Readable:
 
     def _as_view(self, at: Defined, name: str, version: int) -> View:
         """A view, or a source seen as one."""
-        source = at.catalog.sources.get(at.catalog.named(name))
+        source = at.catalog.sources.get(self._then(at, name))
         if source is None:
             if self.catalog.named(name) in self.catalog.sources:
                 raise UnknownName(
@@ -228,12 +235,12 @@ class Readable:
 
     def _held_flat(self, at: Defined, name: str, version: int) -> View | None:
         """A source or flow whose rows are flat, seen as a view of them; None for what is neither."""
-        source = at.catalog.sources.get(at.catalog.named(name))
+        source = at.catalog.sources.get(self._then(at, name))
         return None if source is None or source.nested else self._as_view(at, name, version)
 
     def _answering(self, at: Defined, name: str, version: int) -> Stratum | None:
         """The answer that a flat view with groups is read from, if its groups tell its rows apart; None for what else there is."""
-        known = at.catalog.views.get(at.catalog.named(name))
+        known = at.catalog.views.get(self._then(at, name))
         if known is None:
             return None
         view = self._as_view(at, name, version)
@@ -368,11 +375,11 @@ class Readable:
 
         def see(version: int) -> Seen:
             snapshot, at = self._at(version)
-            note, mine = snapshot.version.note, at.catalog.named(name)
+            note, mine = snapshot.version.note, self._then(at, name)
             what, minor = note.get("what", ""), bool(note.get("minor"))
             if mine not in at.program.views and mine not in at.catalog.sources:
                 return Seen(version, what, 0, None, minor=minor)
-            view = self._as_view(at, mine, version)
+            view = self._as_view(at, name, version)
             held = Held(at.program, view, self._reading(snapshot, at))
             known = at.catalog.views.get(mine)
             created, replaced = (known.created, known.replaced) if known else (0, 0)
@@ -407,7 +414,7 @@ class Readable:
         return self._row_key(name, self._defined)
 
     def _row_key(self, name: str, at: Defined) -> list[str] | None:
-        source = at.catalog.sources.get(at.catalog.named(name))
+        source = at.catalog.sources.get(self._then(at, name))
         if source is not None:
             return list(source.key) or None
         view = self._view_at(at, name, at.version)

@@ -130,12 +130,11 @@ class DeltaFeed:
         """All rows of the table, read file by file."""
         there = table.to_pyarrow_dataset()
         copying = Copying(self.declared.home)
-        scanner = there.scanner(
-            list(names.values()), batch_size=BATCH, batch_readahead=2, fragment_readahead=1
-        )
-        copying.add(self._typed(scanner.projected_schema.empty_table(), names, None))
-        for batch in scanner.to_batches():
-            copying.add(self._typed(pa.Table.from_batches([batch]), names, None))
+        copying.add(self._typed(there.schema.empty_table(), names, None))
+        wanted = {"columns": list(names.values()), "batch_size": BATCH, "batch_readahead": 2}
+        for file in there.get_fragments():
+            for batch in file.scanner(schema=there.schema, **wanted).to_batches():
+                copying.add(self._typed(pa.Table.from_batches([batch]), names, None))
         return copying.rows()
 
     def _changed(self, newest: DeltaTable, version: int, names: dict[str, str]) -> pa.Table:

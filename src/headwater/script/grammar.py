@@ -6,7 +6,7 @@
     CREATE SINK [IF NOT EXISTS] n FROM v USING kind [LOCATION 'path'] [OPTIONS (...)]
     INSERT INTO s [(columns)] VALUES (...), ... | query          UPDATE s SET column = expression, ... [WHERE condition]
     DELETE FROM s [WHERE condition]                              DROP SOURCE | VIEW | SINK [IF EXISTS] n [CASCADE]
-    ALTER SOURCE s ADD COLUMN[S] column type, ...                ALTER SOURCE | VIEW n RENAME TO m
+    ALTER SOURCE s ADD COLUMN[S] column type, ...                ALTER SOURCE | VIEW | SINK n RENAME TO m
     EXPLAIN v | query        SHOW SOURCES | VIEWS | SINKS        SELECT ... | WITH ... | VALUES ... | TABLE ... | FROM ...
 
 A clause that is not here is an error at its place, and none is passed over. Queries and expressions are cut out as they are
@@ -412,7 +412,7 @@ class Reading:
 
     def _alter(self) -> What:
         self.takes("MATERIALIZED")
-        what = self.one_of("kind of thing that can be altered", "SOURCE", "VIEW")
+        what = self.one_of("kind of thing that can be altered", "SOURCE", "VIEW", "SINK")
         name = self.name(f"a {what}")
         if self.takes("RENAME", "TO"):
             return Rename(what, name, self.name(f"a {what}"))  # type: ignore[arg-type]

@@ -93,9 +93,9 @@ class AddColumns:
 
 @dataclass(frozen=True)
 class Rename:
-    """ALTER SOURCE | VIEW name RENAME TO name."""
+    """ALTER SOURCE | VIEW | SINK name RENAME TO name."""
 
-    what: Literal["source", "view"]
+    what: Literal["source", "view", "sink"]
     name: str
     to: str
 
