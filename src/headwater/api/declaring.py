@@ -93,8 +93,9 @@ class Declaring(Columns):
 
         NOT NULL, VARCHAR(n) and a key, which may be said as PRIMARY KEY, are enforced. Declared again with other ones
         of the first two, what is there is checked, and they hold from then on. Declared again with more columns, these are
-        NULL in the rows that are there, and views go on with the columns that there were; numbers may become wider ones of
-        their kind where no view reads the source.
+        NULL in the rows that are there, and views go on with the columns that there were. Numbers may become wider ones of
+        their kind (INT to BIGINT, FLOAT to DOUBLE, DECIMAL(10,2) to DECIMAL(12,2)): views that read them are planned again in the
+        same commit, and have the columns that they would have been defined with.
 
         With a `path` the files of that directory are its rows: `run` takes new ones, each once. `format` is parquet, csv
         or json; `options` are `max_files` and `max_bytes` for what is taken at a time, and of csv `header`, `delimiter`
