@@ -68,7 +68,7 @@ def test_what_is_wrong_is_told(tmp_path: Path) -> None:
     with pytest.raises(FeedLost, match="version 2 was cleaned up"):
         feed.read(taken.cursor, Limit())
     shutil.rmtree(path)
-    with pytest.raises(FeedLost, match="there is no Delta table at .* any more"):
+    with pytest.raises(FeedLost, match=r"there is no Delta table at .* any more"):
         feed.read(taken.cursor, Limit())
     write(path, [1])
     with pytest.raises(FeedLost, match="it was made anew"):
@@ -120,7 +120,7 @@ def test_a_table_that_is_gone_holds_its_source_and_the_rest_goes_on(tmp_path: Pa
         db.run()
         path.rename(tmp_path / "gone")
         with pytest.raises(
-            StageFailed, match="`t` is held: .*there is no Delta table at .* any more"
+            StageFailed, match=r"`t` is held: .*there is no Delta table at .* any more"
         ):
             db.run()
         (tmp_path / "gone").rename(path)
