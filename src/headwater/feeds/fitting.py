@@ -17,6 +17,7 @@ from headwater.calculus.types import Boxed, ListType, RecordType
 from headwater.engine.change import schema_of
 from headwater.errors import BadChange, HeadwaterError
 from headwater.feeds.feed import Declared
+from headwater.feeds.new_columns import NewColumns
 from headwater.io.values import converted
 from headwater.plan.program import WEIGHT
 
@@ -52,6 +53,8 @@ def halved(
         start, end = todo.pop()
         try:
             out.append((start, end, read(start, end)))
+        except NewColumns:  # they are of the source, not of one record
+            raise
         except wrong as e:
             if end - start == 1:
                 alone(start, e)

@@ -26,6 +26,7 @@ from headwater.engine.change import schema_of
 from headwater.errors import BadChange
 from headwater.feeds.feed import Declared
 from headwater.feeds.fitting import REJECTED_SCHEMA, Bad, as_rejected, halved
+from headwater.feeds.new_columns import ADD, known
 from headwater.io.events import BESIDE, CHANGE_TYPE, DELETE_KEY, UPSERT
 from headwater.io.files import UNREADABLE, parse
 from headwater.io.limits import check_limits
@@ -140,11 +141,13 @@ class Reader:
         return self.format != "parquet"
 
     def _known(self, table: pa.Table) -> pa.Table:
-        """A table without columns that the source does not have, where they are ignored."""
+        """A table without columns that the source does not have, where they are ignored; where they are added, it gets them first."""
+        if self.options.get("new_columns") == ADD:
+            return known(self.source, self.row, table, self.format == "parquet")
         if self.options.get("new_columns") != "ignore":
             return table
-        known = {n.lower() for n, _ in self.row.fields} | {*BESIDE}
-        return table.select([n for n in table.column_names if n.lower() in known])
+        mine = {n.lower() for n, _ in self.row.fields} | {*BESIDE}
+        return table.select([n for n in table.column_names if n.lower() in mine])
 
     # --- records one by one ------------------------------------------------------------------------------------------
 
