@@ -201,7 +201,7 @@ class ViewDef:
     row: str = ""
     """The type of a row in the notation of the calculus, which tells a list from a bag."""
     key: tuple[str, ...] = ()
-    """The columns that rows of a nested view are looked up by."""
+    """The columns that its rows are looked up by."""
     stored: bool = False
     """Whether the rows of an answer are kept, as only Spark could tell them when they are read."""
     rules: int = 0

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, assert_never
 
@@ -191,10 +191,7 @@ class Executing(Renaming):
             return Source(self, known.name)
         names = {n for n, _ in new}
         limits = [m for m in added.limits if m.path[0] in names]
-        ddl = declared(f"{known.ddl}, {ddl_of(RecordType(tuple(new)), limits)}").ddl
-        made = replace(known, ddl=ddl, held_in=())
-        made = replace(made, held_in=tuple(m.name for m in made.all_maps))
-        return self._declared(made, known)
+        return self._with_columns(known, ddl_of(RecordType(tuple(new)), limits))
 
     def _rename(self, other: Rename) -> None:
         """Another name; what has it already, and had the other, is no change."""

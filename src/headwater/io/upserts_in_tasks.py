@@ -22,16 +22,8 @@ from headwater.engine.change import Change, write_file
 from headwater.engine.here.equal_rows import consolidated
 from headwater.engine.rings import spec_of
 from headwater.engine.slices import Piece, pieces_of
-from headwater.engine.spark.rounds import (
-    BLOBS,
-    Cluster,
-    Task,
-    bytes_of,
-    from_bytes,
-    given,
-    numbers_of,
-    slim_map,
-)
+from headwater.engine.spark.exchange import BLOBS, bytes_of, from_bytes
+from headwater.engine.spark.rounds import Cluster, Task, given, numbers_of, slim_map
 from headwater.engine.spark.session import Session, telling
 from headwater.errors import HeadwaterError
 from headwater.io.upserts import Replaced, Upserting
