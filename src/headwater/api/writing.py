@@ -128,7 +128,9 @@ class Writable(Finals):
         with self._locked():
             writer = self._writing()
             writer.wait()
-            if writer.rewrote:  # runs that are rewritten already are nobody else's before that is committed
+            if (
+                writer.rewrote
+            ):  # runs that are rewritten already are nobody else's before that is committed
                 with self._commit("compact", minor=True):
                     pass
             writer.compact(whole=True)

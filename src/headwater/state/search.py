@@ -97,9 +97,7 @@ class Hashes:
         missed |= (found == from_ + WINDOW) & (found <= last)
         if missed.any():
             some = np.flatnonzero(missed)
-            found[some] = self._bisected(
-                wanted[some], start[some], last[some], shift[some], BLOCK
-            )
+            found[some] = self._bisected(wanted[some], start[some], last[some], shift[some], BLOCK)
         return found
 
     def _bisected(self, wanted: Ints, low: Ints, last: Ints, shift: Ints, width: int) -> Ints:
