@@ -201,7 +201,7 @@ class ViewDef:
     row: str = ""
     """The type of a row in the notation of the calculus, which tells a list from a bag."""
     key: tuple[str, ...] = ()
-    """The columns that rows of a nested view are looked up by."""
+    """The columns that its rows are looked up by."""
     stored: bool = False
     """Whether the rows of an answer are kept, as only Spark could tell them when they are read."""
     rules: int = 0
@@ -218,6 +218,8 @@ class ViewDef:
     """The version that planned it anew, as its query was replaced, or one that it reads; 0 if none did."""
     called: tuple[str, ...] = ()
     """What it was called before, as `SourceDef.called` has it."""
+    comment: str = ""
+    """What is said of it, for who looks at it."""
 
     @property
     def type(self) -> MapType:

@@ -119,7 +119,8 @@ class Declaring(Columns):
         an error, it replaces the row, or it is ignored and counted. `sequence_by` names a column that orders the events of a
         key, or says one with its type that comes with changes alone (`"lsn BIGINT"`): what is older than what is there, or than
         the deletion of what was, is dropped and counted in `Commit.stale`. An insert then replaces unless it is said, and
-        deletions give their sequence with their key; it is remembered until `forget`.
+        deletions give their sequence with their key; it is remembered until `forget`, or until what is closed of the
+        sequence, or of a column of the key, says that nothing older comes in.
         """
         _check_text(name, "name of a source")
         name = self.catalog.named(name)
@@ -265,7 +266,7 @@ class Declaring(Columns):
     ) -> ViewHandle:
         """Declares a view and computes it from what is there; again with the same query it is no change.
 
-        `key` names the columns that rows of a nested view are looked up by; its first column unless it is given. With
+        `key` names the columns that its rows are looked up by; of a nested view the first column unless it is given. With
         mode="diffuse" its loops are kept near their fixpoint (`Replacing.view` says how).
         """
         kept = mode_of(mode, cut, near, rounds)
