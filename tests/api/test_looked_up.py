@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import headwater as hw
-from headwater.errors import NotRetained, QueryError
+from headwater.errors import NotRetained, QueryError, UnknownName
 
 
 @pytest.fixture
@@ -112,3 +112,61 @@ def test_rows_of_groups_are_looked_up(tmp_path: Path) -> None:
                 db[name].lookup(1)
         with pytest.raises(QueryError, match="g, h"):
             db["totals"].lookup(1)
+
+
+KEYED = {
+    "flat": ("SELECT id, v + 1 AS w FROM s WHERE v > 0", "id", ("id",)),
+    "joined": ("SELECT s.v, s.id, t.name FROM s JOIN t ON s.g = t.g", ["ID"], ("id",)),
+    "pairs": (
+        "SELECT a.id, b.id AS other, a.v FROM s a JOIN s b ON a.g = b.g",
+        ["other", "id"],
+        ("other", "id"),
+    ),
+    "first": (
+        "SELECT id, g, v FROM (SELECT *, row_number() OVER (PARTITION BY g ORDER BY v, id) AS r FROM s) WHERE r = 1",
+        "g",
+        ("g",),
+    ),
+    "most": ("SELECT g, max(id) AS id FROM s GROUP BY g", "id", ("id",)),
+    "groups": ("SELECT g, sum(v) AS v FROM s GROUP BY g", "g", ("g",)),
+}
+
+
+def test_rows_of_flat_views_are_looked_up_by_their_key(tmp_path: Path) -> None:
+    """Every row at every version, as the whole view has it, also when it is opened again, replaced and renamed."""
+    rng = random.Random(6)
+    there: dict[int, tuple[Any, ...]] = {}
+    with hw.open(tmp_path / "db") as db:
+        db.source("s", "id INT, g INT, v BIGINT", key="id")
+        db.source("t", "g INT, name STRING", key="g")
+        db.apply({"t": [(0, "a"), (1, "b")]})
+        for n, (text, key, _) in KEYED.items():
+            db.view(n, text, key=key)
+    with hw.open(tmp_path / "db") as db:
+        for i in range(5):
+            new = {k: (k, rng.randrange(3), rng.randrange(3)) for k in rng.sample(range(12), 5)}
+            gone = [k for k in there if k not in new][:2]
+            there = {k: r for k, r in {**there, **new}.items() if k not in gone}
+            db.apply({"s": hw.Delta(upserts=list(new.values()), deletes=gone)})
+            if i == 3:
+                db.rebuild()
+                db.rename("flat", "renamed")
+                db.view(
+                    "joined",
+                    "SELECT s.v, s.id, t.name FROM s JOIN t ON s.g = t.g WHERE s.v > 0",
+                    key="id",
+                    replace=True,
+                )
+            for n, (_, _, key) in KEYED.items():
+                n = "renamed" if n == "flat" and i >= 3 else n
+                rows = db.table(n).drop_columns(["_w"]).to_pylist()
+                for row in rows:
+                    assert db.lookup(n, [row[k] for k in key]) == row, (n, row)
+                assert db.lookup(n, [77] * len(key)) is None
+        assert there and rows
+        with pytest.raises(UnknownName, match="`x`"):
+            db.view("wrong", "SELECT id FROM s", key="x")
+        db.view("several", "SELECT g, id FROM s", key="g")
+        group = max((r[1] for r in there.values()), key=[r[1] for r in there.values()].count)
+        with pytest.raises(QueryError, match="different rows of `several`"):
+            db.lookup("several", [group])

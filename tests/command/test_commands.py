@@ -84,6 +84,13 @@ def test_query_status_drop_and_the_rest(shop: Path, capsys: Shown) -> None:
     assert main(["compact", folder]) == 0 and main(["upgrade", folder]) == 0
     assert "there is nothing to do" in capsys.readouterr().out
     assert main(["show", folder, "revenue", "--json"]) == 0 and len(lines(capsys)) == 3
+    assert (
+        main(["rename", folder, "revenue", "higher"]) == 0
+        and "is `higher`" in capsys.readouterr().out
+    )
+    assert main(["rename", folder, "higher", "orders"]) == 1
+    assert main(["rename", folder, "higher", "revenue"]) == 0
+    capsys.readouterr()
     assert main(["drop", folder, "orders"]) == 1
     assert "`orders` is read by the view `revenue`" in capsys.readouterr().err
     assert (

@@ -22,6 +22,7 @@ from typing import Any
 
 import pytest
 
+import test_bulk
 from test_increment_killed import VIEWS, Model, increment
 
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -43,7 +44,9 @@ def test_executors_that_are_killed_many_times(tmp_path: Path) -> None:
 
 def judged(tmp_path: Path, story: str) -> None:
     program = [sys.executable, __file__, str(tmp_path / "db"), story]
+    path = os.pathsep.join(p for p in sys.path if p)  # modules of other folders of tests
     env = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_DIRS": str(tmp_path)}
+    env["PYTHONPATH"] = path
     done = subprocess.run(
         program, capture_output=True, text=True, timeout=900, cwd=tmp_path, env=env
     )
@@ -178,6 +181,7 @@ class Story:
         report = self.db.store.check()
         assert not report.problems, report.problems
         self.db.close()
+        test_bulk.killed(self.path.parent, self.spark)
         print("verdict: exact", flush=True)
 
 

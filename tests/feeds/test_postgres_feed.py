@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import headwater as hw
+from headwater.engine.change import FOLDER
 from headwater.errors import BadChange, FeedAway, FeedLost, HeadwaterError, QueryError
 from headwater.feeds.feed import Declared, Limit
 from headwater.feeds.postgres import PostgresFeed, check
+from headwater.io.rows import Parts
 from headwater.language.schema import columns
 from postgres_server import made, postgres
 from postgres_stories import COLUMNS, SCHEMA, one, rows_of
@@ -291,3 +295,34 @@ def test_keys_that_move_within_a_batch_are_not_deleted_in_vain() -> None:
     assert batch.rows.deletes.to_pylist() == [{"id": 1}]
     taken.take(batch)
     same(c, "moved", taken)
+
+
+@pytest.mark.parametrize("key", [("id",), ()])
+def test_a_large_copy_is_one_version_and_put_down_part_by_part(
+    key: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What changes beside the copy is told behind it; nothing of the copy stays in staging."""
+    monkeypatch.setattr("headwater.feeds.copying.PART", 4000)
+    monkeypatch.setattr("headwater.feeds.postgres.READ", 1000)
+    c = table("large", "PRIMARY KEY", "FULL")
+    c.execute("INSERT INTO large (id) SELECT * FROM generate_series(1, 3000)")
+    read: list[Any] = []
+    seen = PostgresFeed._copy
+    monkeypatch.setattr(
+        PostgresFeed, "_copy", lambda f, mine: read.append(seen(f, mine)) or read[0]
+    )
+    with hw.open(tmp_path) as db:
+        given = {k: str(v) for k, v in postgres().options.items()}
+        db.source("large", SCHEMA, key=list(key) or None, format="postgres", options=given)
+        before = db.version
+        db.run()
+        copied = read[0].rows.upserts if key else read[0].rows
+        assert isinstance(copied, Parts) and len(copied.tables) > 3
+        assert db.version == before + 1
+        c.execute("DELETE FROM large WHERE id % 3 = 0")
+        c.execute("INSERT INTO large (id) VALUES (9000)")
+        db.run()
+        ids = sorted(r["id"] for r in db.table("large").to_pylist())
+        assert ids == [i for i in range(1, 3001) if i % 3] + [9000]
+        assert not list((tmp_path / FOLDER).glob("*"))
+        db.drop("large")

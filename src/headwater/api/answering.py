@@ -7,8 +7,6 @@ language of views, is asked of Spark, over the same rows.
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,7 +22,6 @@ from headwater.engine.fill import Backfill
 from headwater.engine.spark.frames import Frames
 from headwater.engine.spark.rounds import Cluster
 from headwater.engine.spark.session import telling
-from headwater.engine.verify.recompute import by_spark
 from headwater.engine.verify.spark_rounds import query as spark_query
 from headwater.engine.view_rows import repeated
 from headwater.engine.working import Working
@@ -85,8 +82,8 @@ class Answering(Observing):
         view = self._as_view(at, name, version)
         working = self._reading(snapshot, at)
         maps = view.maps or read_from(at.program, view)[:1]
-        if self.policy.reads_here(r.rows for m in maps for r in working.refs.get(m.name, ())):
-            return self._ours(name, version)
+        if self.policy.answers_here(r.rows for m in maps for r in working.refs.get(m.name, ())):
+            return self.session.frame(repeated(self.table(name, version)))
         with as_stored(version):
             return Frames(Cluster(working, self.session, self.path)).frame(at.program, view, True)
 
@@ -128,21 +125,22 @@ class Answering(Observing):
             else:
                 continue
             entries += [r.rows for m in maps for r in runs[m.name][1] if m.name in runs]
-        return self.policy.reads_here(entries)
+        return self.policy.answers_here(entries)
 
     def _by_spark(self, query: str, version: int | None) -> pa.Table:
-        """The answer by Spark, over sources and views as they are at a version."""
+        """The answer by Spark, over sources and views as they are at a version; only the answer comes to this process."""
+        with telling("answering a query"):
+            self.session.counts.jobs += 1
+            return self._in_spark(query, version).toArrow()
+
+    def _in_spark(self, query: str, version: int | None) -> DataFrame:
+        """The answer as a DataFrame of our session: tasks read what is large."""
         _, at = self._at(version)
         names = {at.catalog.named(n) for n in tables_named(query)}
         for n in names - {*at.catalog.sources, *at.catalog.views}:
             raise self._unknown(n)
         check_query(query)
-        frames = {n: partial(self._ours, n, version) for n in names}
-        return by_spark(self.session, {ASKED: query}, frames, ASKED)
-
-    def _ours(self, name: str, version: int | None) -> DataFrame:
-        """The rows of a source or view as a DataFrame of our own session."""
-        return self.session.frame(repeated(self.table(name, version)))
+        return self.sql(query, at.version)
 
 
 def _order(query: str) -> list[exp.Ordered] | None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from headwater.api.bring_in import replaced_by_key, staged_change
@@ -22,6 +22,7 @@ from headwater.calculus.patterns import Punctuation, Range
 from headwater.dataflow.graph import Graph
 from headwater.engine.change import Change
 from headwater.engine.increment import Increment
+from headwater.engine.policy import Execution, asked_execution
 from headwater.engine.spark.session import Counts
 from headwater.engine.working import Working
 from headwater.errors import BadChange, BadPattern, UnknownName
@@ -70,6 +71,7 @@ class Applying(Streaming):
         id: Id | None = None,
         cast: bool = False,
         punctuate: Mapping[str, Any] | None = None,
+        execution: Execution | None = None,
     ) -> Commit:
         """Applies changes to sources, all at once, and gives the commit; with an `id`, only the first time.
 
@@ -80,7 +82,8 @@ class Applying(Streaming):
         `punctuate={"visits": hw.closed(day=hw.upto(day))}` says what of a source is over once the change is applied: no
         row that matches will come or go any more (`source(..., closes=)`). `flow.upto(day)` in its place says that frames
         up to a key are complete, to stages that frame the source. Late rows are counted in `Commit.late`, and rows of
-        views that became final in `Commit.closed`.
+        views that became final in `Commit.closed`. `execution` is that of `hw.open`, for this change alone; `Commit.where`
+        says where it ran.
         """
         started, mark = time.perf_counter(), checked_id(id)
         with self._locked():
@@ -94,7 +97,24 @@ class Applying(Streaming):
                     hint="give a dict with a change for each source: {'orders': rows}",
                 )
             points = self._points({} if punctuate is None else punctuate)
-            return self._brought_in(writer, changes.items(), mark, cast, points, Beside(), started)
+            with self._executing(execution):
+                return self._brought_in(
+                    writer, changes.items(), mark, cast, points, Beside(), started
+                )
+
+    @contextlib.contextmanager
+    def _executing(self, asked: Execution | None) -> Iterator[None]:
+        """Carries changes through where one call asks for it; the lock is held."""
+        if asked is None:
+            yield
+            return
+        usual, carries = self.policy, self.session.carries
+        self.policy = replace(usual, execution=asked_execution(asked))
+        self.session.carries = asked != "here"
+        try:
+            yield
+        finally:
+            self.policy, self.session.carries = usual, carries
 
     def punctuate(self, source: str, /, **columns: Any) -> Commit:
         """Says what of a source is over, without rows: `db.punctuate("bids", ts=hw.below(t))`; without columns all of it is."""
@@ -220,9 +240,15 @@ class Applying(Streaming):
         framed = {n: p for n, p in points.items() if n not in closing}
         with self._commit(APPLY, **note) as commit:
             working, before = self._working(commit, self.program), self.graph
-            changed = replaced_by_key(self.catalog, self.path, staged, by_key, working, self.over)
+            changed = replaced_by_key(
+                *(self.catalog, self.path, staged, by_key, working, self.over),
+                *(self.session, self.policy.most_carried),
+            )
+            staged.update(changed.staged)  # whoever gave the dict takes its files away
             carried, late = self._in_time(working, changed.staged, commit.version)
-            ignored, increment = self._carry(working, carried, self._wanted(before))
+            ignored, increment = self._carry(
+                working, carried, self._wanted(before), known=changed.known
+            )
             vain = changed.ignored
             ignored = {n: ignored.get(n, 0) + vain.get(n, 0) for n in (*ignored, *vain)}
             with as_stored(self.version):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,8 +10,10 @@ from typing import Any
 import pyarrow as pa
 
 from headwater.api.catalog import Catalog, SourceDef
-from headwater.api.over import Over, closed_of
+from headwater.api.over import Over, closed_of, forgotten_of
+from headwater.engine import policy
 from headwater.engine.change import Change
+from headwater.engine.here import threads
 from headwater.engine.slices import whole
 from headwater.engine.spark.session import Session
 from headwater.engine.working import Working
@@ -22,7 +24,11 @@ from headwater.io.keys import check_keys
 from headwater.io.owners import Owners, apart
 from headwater.io.rows import stage
 from headwater.io.upserts import Upserting
+from headwater.io.upserts_in_tasks import InTasks
 from headwater.language.declared import limits_below
+
+RESOLVING = 2
+"""How many statements resolving an event by its key costs, about: it is looked up, and put beside the others of its key."""
 
 
 @dataclass(frozen=True)
@@ -114,6 +120,8 @@ class ByKeys:
     staged: dict[str, Change]
     ignored: dict[str, int] = field(default_factory=dict)
     stale: dict[str, int] = field(default_factory=dict)
+    known: set[str] = field(default_factory=set)
+    """Relations of flat sources whose whole change was looked up: its deletions are there, and its keys once."""
 
 
 def replaced_by_key(
@@ -123,8 +131,13 @@ def replaced_by_key(
     by_key: Mapping[str, Change],
     working: Working,
     over: Over,
+    session: Session,
+    most: int,
 ) -> ByKeys:
-    """Changes by key, of relations, as rows with weights beside those that are staged."""
+    """Changes by key, of relations, as rows with weights beside those that are staged.
+
+    More than `most` events, or more than this process would do sooner, are resolved in tasks of Spark.
+    """
     out = ByKeys(staged)
     # From the outside in: rows of an array may be given by key beside a new row that has it.
     for name in sorted(by_key, key=lambda n: n.count(".")):
@@ -136,8 +149,15 @@ def replaced_by_key(
         parts, maps = source.parts, source.maps
         # A topic may have tombstones of keys that never were, as it is made compact.
         strict = source.strict and source.format != "kafka"
-        at = Upserting(parts, maps, out.staged, working, root, strict, by, kept, late)
-        made = at.rows(number, by_key[name])
+        gone = None if kept is None else forgotten_of(source, over.closed)
+        at = Upserting(parts, maps, out.staged, working, root, strict, by, kept, late, gone)
+        events, cores = by_key[name], threads.cores()
+        if policy.carried_here(events.rows, RESOLVING, most, cores, session.known_cores):
+            made = at.rows(number, events)
+        else:
+            made = InTasks(at, number, session).rows(events)
+            if len(parts) == 1 and not out.staged.get(name, Change()).rows:
+                out.known.add(name)
         out.ignored[name], out.stale[name] = made.ignored, made.stale
         more = {n: out.staged.get(n, Change()).with_rows(c) for n, c in made.changes.items()}
         out.staged = {**out.staged, **more}
@@ -145,14 +165,21 @@ def replaced_by_key(
 
 
 def checked_change(
-    catalog: Catalog, root: Path, staged: dict[str, Change], working: Working
+    catalog: Catalog,
+    root: Path,
+    staged: dict[str, Change],
+    working: Working,
+    known: Collection[str] = (),
 ) -> dict[str, int]:
-    """Checks deletions, keys and owners. Deletions that are ignored are taken out of `staged`; gives how many, by relation."""
+    """Checks deletions, keys and owners. Deletions that are ignored are taken out of `staged`; gives how many, by relation.
+
+    Those that are `known` need no check.
+    """
     ignored: dict[str, int] = {}
     tables: dict[str, pa.Table] = {}
     for n, change in staged.items():
         source = catalog.owning(n)
-        if source.retain:
+        if source.retain and n not in known:
             tables[n] = whole(change, root, working)
             staged[n], ignored[n] = checked_deletes(
                 n, source.maps[n], change, tables[n], working, source.strict

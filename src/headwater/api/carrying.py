@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from headwater.api.bring_in import checked_change
 from headwater.api.catalog import Catalog, ViewDef, as_stored, check_functions
 from headwater.api.punctuating import Punctuating
@@ -23,15 +25,17 @@ class Carrying(Punctuating):
         staged: dict[str, Change],
         wanted: frozenset[str] = frozenset(),
         again: bool = False,
+        known: Collection[str] = (),
     ) -> tuple[dict[str, int], Increment]:
         """Carries staged changes through all maps. Gives how many deletions were ignored by source, and the increment.
 
-        `again` is for what a commit carries after something else, whose outcome it starts from.
+        `again` is for what a commit carries after something else, whose outcome it starts from; relations whose
+        change is `known` to fit are not checked.
         """
         for view in self.catalog.views.values():
             self._register(view)
         with as_stored(self.version), self._telling("writing"):
-            ignored = checked_change(self.catalog, self.path, staged, working)
+            ignored = checked_change(self.catalog, self.path, staged, working, known)
             increment = Increment(
                 self.program, working, self.session, self.path, self.policy.most_carried, wanted
             )

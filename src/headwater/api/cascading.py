@@ -1,7 +1,8 @@
-"""Dropping with all that reads it: views, stages, streams and sinks, those that nothing reads first, each in a commit of its own."""
+"""Dropping with all that reads it: views, stages, streams and sinks, those that nothing reads first, all in one commit."""
 
 from __future__ import annotations
 
+from headwater.api.feeds import DROP
 from headwater.api.modifying import Modifying
 
 
@@ -11,15 +12,27 @@ class Cascading(Modifying):
     def drop(self, name: str, *, cascade: bool = False) -> None:
         """Takes away a view, source, flow, stage, stream or sink that nothing reads, with what only it needs.
 
-        With `cascade` everything that reads it is dropped before it, and what reads that: one after another, so that after
-        a failure some of them are there still, and whole. The targets of sinks stay as they are.
+        With `cascade` everything that reads it goes with it, and what reads that, in one commit: after a failure all of them
+        are there. The targets of sinks stay as they are.
         """
         with self._locked():
-            if cascade:
-                self._writing()
-                for n in self.read_by(name)[:-1]:
-                    super().drop(n)
-            super().drop(name)
+            self._writing()
+            if name in self.sink_defs or self._group is not None:
+                super().drop(name)
+                return
+            names = self.read_by(name) if cascade else [name]
+            here = self._opened, self._sinks, self._bound, self._folds
+            self._opened, self._sinks = dict(self._opened), dict(self._sinks)
+            self._bound, self._folds = dict(self._bound), dict(self._folds)
+            try:
+                with self._as_one(f"{DROP}{', '.join(names)}"):
+                    for n in names:
+                        super().drop(n)
+            except BaseException:
+                self._opened, self._sinks, self._bound, self._folds = here
+                for sink in self._sinks.values():  # some were closed, and are made again
+                    sink.sink = None
+                raise
 
     def read_by(self, name: str) -> list[str]:
         """Everything that reads something, and what reads that, each before what it reads; the last is the name itself."""

@@ -9,31 +9,26 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property, lru_cache
 from typing import Any, TypeVar, cast
 
 from headwater.api.rounding import rounds_sums
+from headwater.api.source_maps import key_map, part_map
 from headwater.calculus.check import type_of
 from headwater.calculus.deep import with_room
 from headwater.calculus.notation.parse import parse, parse_type
 from headwater.calculus.scalars import SPARK_TEXT
 from headwater.calculus.terms import (
     Call,
-    Field,
-    For,
-    Num,
-    Record,
     Rel,
-    Sng,
     Term,
-    Var,
     relations,
     substitute,
     subterms,
 )
-from headwater.calculus.types import INT, MapType, RecordType, bag, has_box
+from headwater.calculus.types import MapType, RecordType, bag, has_box
 from headwater.errors import DamagedState, HeadwaterError, StateError
 from headwater.io.events import CONFLICTS, ByKey
 from headwater.io.files import FORMATS
@@ -49,7 +44,6 @@ from headwater.language.sql.texts import check_called, check_expression, check_t
 from headwater.plan import stored
 from headwater.plan.choose import Data
 from headwater.plan.compiler import Compiler
-from headwater.plan.maps import map_of
 from headwater.plan.nested.opening import as_lists
 from headwater.plan.nested.sources import SourcePart, owned_by, rows_of, source_parts
 from headwater.plan.program import Diffusion, Map, Program, keeps_answer
@@ -94,6 +88,8 @@ class SourceDef:
     """The version that gave it the columns that it has, if it had others before."""
     bad: str = "stop"
     """What becomes of records of its feed that do not fit."""
+    called: tuple[str, ...] = ()
+    """What it was called before, each with the first version in which it was that no more: "7 orders", oldest first."""
 
     @property
     def is_directory(self) -> bool:
@@ -156,7 +152,10 @@ class SourceDef:
     @cached_property
     def held(self) -> list[tuple[Map, Term]]:
         """The maps that hold its rows, with their terms: those of relations first, then those of the keys of inner rows."""
-        found = [*(part_map(self, p) for p in self.parts), *(key_map(p) for p in self._keyed)]
+        found = [
+            *(part_map(p, p.row if self.nested else self.row) for p in self.parts),
+            *(key_map(p) for p in self._keyed),
+        ]
         names = self.held_in or tuple(m.name for m, _ in found)
         return [
             (m if m.name == n else replace(m, name=n), t)
@@ -202,7 +201,7 @@ class ViewDef:
     row: str = ""
     """The type of a row in the notation of the calculus, which tells a list from a bag."""
     key: tuple[str, ...] = ()
-    """The columns that rows of a nested view are looked up by."""
+    """The columns that its rows are looked up by."""
     stored: bool = False
     """Whether the rows of an answer are kept, as only Spark could tell them when they are read."""
     rules: int = 0
@@ -217,6 +216,10 @@ class ViewDef:
     """How often rows may move in one increment, in diffuse mode."""
     replaced: int = 0
     """The version that planned it anew, as its query was replaced, or one that it reads; 0 if none did."""
+    called: tuple[str, ...] = ()
+    """What it was called before, as `SourceDef.called` has it."""
+    comment: str = ""
+    """What is said of it, for who looks at it."""
 
     @property
     def type(self) -> MapType:
@@ -249,13 +252,14 @@ class Catalog:
         out = Catalog()
         for key, value in facts.items():
             if key.startswith(SOURCE):
-                lists = {n: tuple(value[n]) for n in ("key", "held_in", "closes") if n in value}
+                kinds = "key", "held_in", "closes", "called"
+                lists = {n: tuple(value[n]) for n in kinds if n in value}
                 source = SourceDef(**{**value, **lists})
                 out.sources[_checked(key, SOURCE, source)] = source
                 _check_schemes(source)
             elif key.startswith(VIEW):
                 view = ViewDef(**value)
-                view = replace(view, key=tuple(view.key))
+                view = replace(view, key=tuple(view.key), called=tuple(view.called))
                 out.views[_checked(key, VIEW, view)] = view
         out.views = dict(sorted(out.views.items(), key=lambda v: v[1].place))
         return out
@@ -266,6 +270,15 @@ class Catalog:
             return name
         low = name.lower()
         return next((n for n in (*self.sources, *self.views) if n.lower() == low), name)
+
+    def named_at(self, name: str, version: int) -> str:
+        """What a source or view, by the name that it has, was called at an earlier version; another name stays."""
+        known = self.sources.get(self.named(name)) or self.views.get(self.named(name))
+        for entry in known.called if known is not None else ():
+            until, _, was = entry.partition(" ")
+            if version < int(until):
+                return was
+        return name
 
     def owning(self, relation: str) -> SourceDef:
         """The source that has a relation: itself, or that of the rows an array is in."""
@@ -431,6 +444,8 @@ def _checked(key: str, prefix: str, made: SourceDef | ViewDef) -> str:
             raise TypeError(f"`{f.name}` of `{key}` is {value!r}")
     if key != prefix + made.name:
         raise ValueError(f"`{key}` is called `{made.name}`")
+    if not all(entry.partition(" ")[0].isdecimal() for entry in made.called):
+        raise ValueError(f"`{key}` was called {made.called}")
     return made.name
 
 
@@ -459,32 +474,6 @@ def _term(view: ViewDef, known: dict[str, MapType]) -> Term:
     term = parse(view.term, known)
     check_texts(term)
     return term
-
-
-def part_map(source: SourceDef, part: SourcePart) -> tuple[Map, Term]:
-    """The map that holds the rows of a relation: looked up by owner or key, or by the whole row."""
-    row = part.row if source.nested else source.row
-    names = [n for n, _ in row.fields]
-    low = [n.lower() for n in names]
-    by = [low.index(k.lower()) for k in part.label or part.key] or range(len(names))
-    term = _selected(part.name, row, names)
-    note = f"the rows of {part.name}"
-    return map_of(term, list(by), None, "change", (), (), note, "source", None, names), term
-
-
-def key_map(part: SourcePart) -> tuple[Map, Term]:
-    """The map with the keys of inner rows, and with marks that say which of their arrays are there."""
-    names = [*part.key, *part.marks.values()]
-    term = _selected(part.name, part.row, names)
-    by = list(range(len(part.key)))
-    note = f"the keys of {part.name}"
-    return map_of(term, by, None, "change", (), (), note, "source"), term
-
-
-def _selected(name: str, row: RecordType, names: Sequence[str]) -> Term:
-    x = Var("x0", row)
-    cells = Record(tuple((n, Field(x, n)) for n in names))
-    return For(x, Rel(name, bag(row)), Sng(cells, Num(1, INT)))
 
 
 def facts_of(item: SourceDef | ViewDef) -> tuple[str, dict[str, Any]]:

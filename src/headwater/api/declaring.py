@@ -24,6 +24,7 @@ from headwater.api.catalog import (
     facts_of,
     functions_of,
 )
+from headwater.api.closing import check_closes
 from headwater.api.columns import Columns, has_wider
 from headwater.api.dropping import without, without_maps, without_source
 from headwater.api.feeds import REBUILD
@@ -44,12 +45,13 @@ from headwater.engine.working import Working
 from headwater.errors import InUse, NameTaken, NotIncremental, Purged, QueryError
 from headwater.feeds.feed import FILES, FROM, NAME, REJECTED, REJECTED_DDL
 from headwater.feeds.kinds import KINDS, check_policy
+from headwater.feeds.new_columns import ADD
 from headwater.interop.spark_text import column_name, spark_type
 from headwater.io.limits import check_limits
 from headwater.io.sequences import SEQUENCES
-from headwater.language.closes import LATE, more_members, schemes_of
+from headwater.language.closes import more_members, schemes_of
 from headwater.language.comprehension import Query
-from headwater.language.declared import ddl_of, ddl_of_struct, declared
+from headwater.language.declared import Declared, ddl_of, ddl_of_struct, declared
 from headwater.language.queries import read_query, text_of
 from headwater.language.schema import EXAMPLE
 from headwater.language.sql import same_words
@@ -93,8 +95,9 @@ class Declaring(Columns):
 
         NOT NULL, VARCHAR(n) and a key, which may be said as PRIMARY KEY, are enforced. Declared again with other ones
         of the first two, what is there is checked, and they hold from then on. Declared again with more columns, these are
-        NULL in the rows that are there, and views go on with the columns that there were; numbers may become wider ones of
-        their kind where no view reads the source.
+        NULL in the rows that are there, and views go on with the columns that there were. Numbers may become wider ones of
+        their kind (INT to BIGINT, FLOAT to DOUBLE, DECIMAL(10,2) to DECIMAL(12,2)): views that read them are planned again in the
+        same commit, and have the columns that they would have been defined with.
 
         With a `path` the files of that directory are its rows: `run` takes new ones, each once. `format` is parquet, csv
         or json; `options` are `max_files` and `max_bytes` for what is taken at a time, and of csv `header`, `delimiter`
@@ -116,7 +119,8 @@ class Declaring(Columns):
         an error, it replaces the row, or it is ignored and counted. `sequence_by` names a column that orders the events of a
         key, or says one with its type that comes with changes alone (`"lsn BIGINT"`): what is older than what is there, or than
         the deletion of what was, is dropped and counted in `Commit.stale`. An insert then replaces unless it is said, and
-        deletions give their sequence with their key; it is remembered until `forget`.
+        deletions give their sequence with their key; it is remembered until `forget`, or until what is closed of the
+        sequence, or of a column of the key, says that nothing older comes in.
         """
         _check_text(name, "name of a source")
         name = self.catalog.named(name)
@@ -127,8 +131,10 @@ class Declaring(Columns):
                 f"the key of `{name}` is {', '.join(keys)}, and its schema says PRIMARY KEY ({', '.join(said.key)})",
                 hint="say it once",
             )
-        keys, row = keys or said.key, said.row
-        before = self.catalog.sources.get(name)
+        keys, before = keys or said.key, self.catalog.sources.get(name)
+        if before is not None and (options or {}).get("new_columns") == ADD:
+            said = _with_added(said, before)
+        row = said.row
         if before is not None and _same_names(before.key, keys):
             keys = before.key
         format, place, secret, told = declared_feed(name, format, path, options or {}, feed)
@@ -143,14 +149,15 @@ class Declaring(Columns):
             made, append_only=append_only, closes=described, late="" if late is None else late
         )
         made = replace(made, sequence_by=sequence_by or "", on_conflict=on_conflict or "")
-        _check_closes(made)
+        check_closes(made)
         check_by_key(made)
         if before is not None and before.path is not None and path is not None:
             before = replace(before, path=str(local_path(before.path)))
         same = before is not None and before.row == made.row
         named = before.held_in if same and before else tuple(m.name for m in made.all_maps)
-        added = before.added if before is not None else 0
-        made = replace(made, held_in=named, added=added)
+        if before is not None:
+            made = replace(made, added=before.added, called=before.called)
+        made = replace(made, held_in=named)
         source = self._declared(made, before)
         if bad == "aside":
             self._declare_beside(made, REJECTED, declared(REJECTED_DDL).ddl)
@@ -166,7 +173,9 @@ class Declaring(Columns):
         """A relation that the feed of a source writes: records that were set aside, or the rows of each file."""
         aside = SourceDef(f"{made.name}{suffix}", ddl, key, written=made.name)
         aside = replace(aside, held_in=tuple(m.name for m in aside.all_maps))
-        self._declared(aside, self.catalog.sources.get(aside.name))
+        before = self.catalog.sources.get(aside.name)
+        aside = aside if before is None else replace(aside, called=before.called)
+        self._declared(aside, before)
 
     def _declared(self, made: SourceDef, before: SourceDef | None) -> Source:
         """A source that was declared, committed unless it is there."""
@@ -200,6 +209,12 @@ class Declaring(Columns):
                 if made.sequences is not None:
                     commit.create(spec_of(made.sequences))
         return Source(self, name)
+
+    def _with_columns(self, known: SourceDef, ddl: str) -> Source:
+        """A source with columns more, NULL in the rows that are there; the right to write is held."""
+        made = replace(known, ddl=declared(f"{known.ddl}, {ddl}").ddl, held_in=())
+        made = replace(made, held_in=tuple(m.name for m in made.all_maps))
+        return self._declared(made, known)
 
     def _limit(self, made: SourceDef, known: SourceDef) -> None:
         """Other limits for a source whose columns stay, which what is there must keep, or another directory for it."""
@@ -251,7 +266,7 @@ class Declaring(Columns):
     ) -> ViewHandle:
         """Declares a view and computes it from what is there; again with the same query it is no change.
 
-        `key` names the columns that rows of a nested view are looked up by; its first column unless it is given. With
+        `key` names the columns that its rows are looked up by; of a nested view the first column unless it is given. With
         mode="diffuse" its loops are kept near their fixpoint (`Replacing.view` says how).
         """
         kept = mode_of(mode, cut, near, rounds)
@@ -508,6 +523,13 @@ class Declaring(Columns):
             self._add(commit, working)
 
 
+def _with_added(said: Declared, before: SourceDef) -> Declared:
+    """What is declared, with the columns that a feed has added since."""
+    fields = said.row.fields
+    added = len(before.row.fields) > len(fields) and before.row.fields[: len(fields)] == fields
+    return declared(before.ddl) if added else said
+
+
 def _check_text(name: Any, what: str) -> None:
     if not isinstance(name, str):
         raise QueryError(
@@ -549,44 +571,3 @@ def _only_limits(known: SourceDef, made: SourceDef) -> bool:
     if len(pairs) == len(known.schemes) and all(a == b or more_members(a, b) for a, b in pairs):
         same = replace(same, closes=made.closes, late=made.late)  # no promise is taken back
     return same == made and known.row == made.row
-
-
-def _check_closes(made: SourceDef) -> None:
-    """Raises where what is said of the end of a source means nothing."""
-    name = made.name
-    if made.late not in ("", *LATE):
-        raise QueryError(f"`late` of `{name}` is {made.late!r}", hint=f"one of {', '.join(LATE)}")
-    if made.late and not made.closes:
-        raise QueryError(
-            f"`{name}` says what becomes of late rows, and no row of it is ever late",
-            hint="say closes=, the columns by which it is over",
-        )
-    if not isinstance(made.append_only, bool):
-        raise QueryError(f"`append_only` of `{name}` is {made.append_only!r}", hint="True or False")
-    if not isinstance(made.retain, bool) and made.retain != "open":
-        raise QueryError(f"`retain` of `{name}` is {made.retain!r}", hint="True, 'open' or False")
-    if made.retain == "open" and not made.closes:
-        raise QueryError(
-            f"`{name}` keeps open rows only, and no row of it is ever closed",
-            hint="say closes=, the columns by which it is over",
-        )
-    if made.static and (made.closes or made.append_only):
-        raise QueryError(
-            f"`{name}` is static, so all of it is over", hint="leave closes= and append_only= out"
-        )
-    if made.nested and made.late not in ("", "refuse"):
-        raise QueryError(
-            f"`{name}` has arrays with owners, and late={made.late!r}",
-            hint="inner rows cannot come without their owner: leave `late` out, and a change with late rows is refused",
-        )
-    if made.nested and made.closes:
-        keyed = {c.lower() for c in made.key}
-        other = [c for s in made.schemes for c in s.columns if c.lower() not in keyed]
-        if other or made.retain == "open":
-            raise QueryError(
-                f"`{name}` has arrays with owners, and "
-                + (f"is closed by `{other[0]}`" if other else "keeps open rows only"),
-                hint=f"close it by columns of its key: {', '.join(made.key)}"
-                if other
-                else "leave retain='open' out",
-            )

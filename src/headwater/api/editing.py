@@ -62,15 +62,15 @@ class Editing:
 
     def __init__(self, catalog: Catalog, program: Program, given: Mapping[str, Given]):
         self.catalog, self.program, self.given = catalog, program, given
+        self.sources, self.roots = catalog.sources, list(given)
+        """The sources as they will be, and what is edited: all that reads it is planned again."""
 
     def edited(self, read: Read, check: Check, data: Data, version: int) -> Edit:
         """The catalog and the program with the views replaced in their places; `version` is the one that does it."""
         planned = self.order()
         views = {n: v for n, v in self.catalog.views.items() if n not in planned}
-        out = Catalog(self.catalog.sources, views)
-        sources = {m.name for s in self.catalog.sources.values() if s.retain for m in s.all_maps}
-        there = [n for n in planned if n in self.program.views]
-        program = without(self.program, there, sources)
+        out = Catalog(self.sources, views)
+        program = self.without([n for n in planned if n in self.program.views])
         for name in planned:
             known = self.catalog.views.get(name)
             if name in self.given:
@@ -78,6 +78,11 @@ class Editing:
                 text, language, term = read(asked.query, out.schemas())
                 made = check(name, text, language, term, asked.strategy, asked.key, asked.mode)
                 made = replace(made, created=known.created if known else version)
+                made = (
+                    made
+                    if known is None
+                    else replace(made, called=known.called, comment=known.comment)
+                )
             else:
                 assert known is not None, name
                 term, made = self._read_again(out, known, read)
@@ -97,11 +102,16 @@ class Editing:
         out.views = dict(sorted(views.items(), key=lambda v: v[1].place))
         return Edit(out, program, moved, tuple(planned))
 
+    def without(self, views: Sequence[str]) -> Program:
+        """The program without the views that are planned again."""
+        sources = {m.name for s in self.sources.values() if s.retain for m in s.all_maps}
+        return without(self.program, views, sources)
+
     # --- what is planned again, and in which order -------------------------------------------------------------------
 
     def order(self) -> list[str]:
         """The views that are given and all that read them, each after what it reads; a circle is refused."""
-        affected, todo = dict.fromkeys(self.given), list(self.given)
+        affected, todo = dict.fromkeys(self.given), list(self.roots)
         while todo:
             for reader in self.catalog.readers(todo.pop()):
                 if reader not in affected:

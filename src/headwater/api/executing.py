@@ -9,22 +9,23 @@ that is made of the file's name and the statement's text.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, assert_never
 
 import pyarrow as pa
 
-from headwater.api.cascading import Cascading
 from headwater.api.catalog import SourceDef
 from headwater.api.handles import Source, ViewHandle
 from headwater.api.ids import Id
+from headwater.api.renaming import Renaming
 from headwater.api.sinking import SinkHandle
 from headwater.calculus.types import RecordType
 from headwater.errors import HeadwaterError, ParseError, QueryError, Span, UnknownName
 from headwater.language.declared import ddl_of, declared
 from headwater.script.grammar import FORMS, statements
+from headwater.script.renaming import renamed_in
 from headwater.script.statements import (
     AddColumns,
     Ask,
@@ -55,7 +56,7 @@ class Result:
     """The version after it; the same one where it changed nothing."""
 
 
-class Executing(Cascading):
+class Executing(Renaming):
     """The part of a database that carries out statements."""
 
     def execute(self, script: str | Path) -> Any:
@@ -76,6 +77,7 @@ class Executing(Cascading):
         read = read_all(script)
         for done, statement in enumerate(read):
             text = statement.piece.text
+            statement = self._as_called(statement, read[done + 1 :])
             times[text] = times.get(text, 0) + 1
             before = self.version
             try:
@@ -95,7 +97,10 @@ class Executing(Cascading):
                 known = self.catalog.named(made.name)
                 if made.if_absent and known in self.catalog.views:
                     return ViewHandle(self, known)
-                return self.view(made.name, made.query, replace=made.replace)
+                view = self.view(made.name, made.query, replace=made.replace)
+                if made.comment is not None:
+                    self.comment(view.name, made.comment)
+                return view
             case CreateSink() as made:
                 return self._create_sink(made, beside)
             case Insert() as change:
@@ -118,6 +123,12 @@ class Executing(Cascading):
                 return self.answer(query)
             case _ as never:
                 assert_never(never)
+
+    def _as_called(self, statement: Statement, behind: Sequence[Statement]) -> Statement:
+        """A statement of a script that was run before, with the names that statements behind it have given since."""
+        later = [s.what for s in behind if isinstance(s.what, Rename)]
+        names = {r.name.lower(): r.to for r in later if self._has_become(r.name, r.to)}
+        return Statement(renamed_in(statement.what, names), statement.piece) if names else statement
 
     # --- declarations --------------------------------------------------------------------------------------------------
 
@@ -151,23 +162,27 @@ class Executing(Cascading):
         return self.sink(made.name, made.of, format=made.kind, path=path, options=options)
 
     def _drop_named(self, gone: Drop) -> None:
-        known = self.catalog.named(gone.name)
-        catalog = self.catalog
+        if self._is_a(gone.what, gone.name, "DROP", "", gone.if_there):
+            self.drop(self.catalog.named(gone.name), cascade=gone.cascade)
+
+    def _is_a(self, what: str, name: str, verb: str, rest: str, if_there: bool = False) -> bool:
+        """Whether there is a source, view or sink of a name; an error where there is none, or it is something else."""
+        known, catalog = self.catalog.named(name), self.catalog
         sources = [n for n, s in catalog.sources.items() if not s.written]
         kinds: dict[str, list[str]] = {"source": sources, "view": [*catalog.views]}
         kinds["sink"] = self.sinks
-        if known not in kinds[gone.what]:
-            other = next((k for k, names in kinds.items() if known in names), None)
-            if gone.if_there and other is None:
-                return
-            there = ", ".join(kinds[gone.what]) or "none"
-            raise UnknownName(
-                f"there is no {gone.what} `{gone.name}`",
-                hint=f"`{gone.name}` is a {other}: DROP {other.upper()} {gone.name}"
-                if other
-                else f"{gone.what}s: {there}",
-            )
-        self.drop(known, cascade=gone.cascade)
+        if known in kinds[what]:
+            return True
+        other = next((k for k, names in kinds.items() if known in names), None)
+        if if_there and other is None:
+            return False
+        there = ", ".join(kinds[what]) or "none"
+        raise UnknownName(
+            f"there is no {what} `{name}`",
+            hint=f"`{name}` is a {other}: {verb} {other.upper()} {name} {rest}".rstrip()
+            if other
+            else f"{what}s: {there}",
+        )
 
     def _add_columns(self, more: AddColumns) -> Source:
         """A source with columns more, NULL in the rows that are there; those that it has already are no change."""
@@ -179,13 +194,21 @@ class Executing(Cascading):
             return Source(self, known.name)
         names = {n for n, _ in new}
         limits = [m for m in added.limits if m.path[0] in names]
-        ddl = declared(f"{known.ddl}, {ddl_of(RecordType(tuple(new)), limits)}").ddl
-        made = replace(known, ddl=ddl, held_in=())
-        made = replace(made, held_in=tuple(m.name for m in made.all_maps))
-        return self._declared(made, known)
+        return self._with_columns(known, ddl_of(RecordType(tuple(new)), limits))
 
-    def _rename(self, other: Rename) -> Any:
-        raise QueryError(f"`{other.name}` cannot be renamed here", hint="make another view")
+    def _rename(self, other: Rename) -> None:
+        """Another name; what has it already, and had the other, is no change."""
+        if not self._has_become(other.name, other.to):
+            self._is_a(other.what, other.name, "ALTER", f"RENAME TO {other.to}")
+            self.rename(other.name, other.to)
+
+    def _has_become(self, old: str, new: str) -> bool:
+        """Whether something was renamed so, and nothing has the old name."""
+        catalog = self.catalog
+        made = catalog.sources.get(catalog.named(new)) or catalog.views.get(catalog.named(new))
+        was = [] if made is None else [c.partition(" ")[2].lower() for c in made.called]
+        gone = catalog.named(old) not in (*catalog.sources, *catalog.views, *self.sink_defs)
+        return gone and old.lower() in was
 
     def _shown(self, what: str) -> pa.Table:
         """The sources, views or sinks as rows."""
@@ -196,6 +219,7 @@ class Executing(Cascading):
                     "view": pa.array([v.name for v in views], pa.string()),
                     "columns": pa.array([v.ddl.replace("`", "") for v in views], pa.string()),
                     "query": pa.array([v.text for v in views], pa.string()),
+                    "comment": pa.array([v.comment for v in views], pa.string()),
                 }
             )
         if what == "sinks":

@@ -67,16 +67,16 @@ class Feeding(Writable):
     @property
     def graph(self) -> Graph:
         """The stages and flows of the version that the handle is at."""
-        version, known = self.version, self._graph_known
+        version, known = self._known_at, self._graph_known
         if known is None or known[0] != version:
-            facts = self.store.at(version).facts
+            facts = self._facts_now
             known = version, well_defined(version, lambda: Graph.read(facts))
             self._graph_known = known
         return known[1]
 
     def _became(self, graph: Graph) -> None:
         """The graph that a commit made is that of the version that the handle is at now."""
-        self._graph_known = self.version, graph
+        self._graph_known = self._known_at, graph
 
     def feed_of(self, name: str) -> Feed:
         """Where the rows of a source, of an array of it, of a view or of a flow are for those who read its changes."""

@@ -24,17 +24,26 @@ from headwater.engine.here.statements import Scalars
 from headwater.engine.nested import rows as nested_rows
 from headwater.engine.working import Working
 from headwater.errors import DefinedAnew, StateError
-from headwater.plan.program import WEIGHT, Program, Stratum, View
+from headwater.plan.program import WEIGHT, Program, View
 from headwater.state.hashing import places
 from headwater.state.run import column
 
 REBUILD, REPLACE, VIEW, COLUMNS = "rebuild", "replace ", "view ", "columns of "
 """What versions are noted as that computed all views again, that replaced some, and that defined one."""
+RENAME, DROP = "rename ", "drop "
+"""What a version is noted as that gave something another name: "rename orders to sales"."""
+
+
+def is_gone(name: str, what: str) -> bool:
+    """Whether a version, by its note, has taken away what had a name, with others or alone, or given it another one."""
+    low, said = name.lower(), what.lower()
+    names = said[len(DROP) :].split(", ") if said.startswith(DROP) else []
+    return low in names or said.startswith(f"{RENAME}{low} to ")
 
 
 def plans_only(what: str) -> bool:
     """Whether a version, by its note, may write maps anew with what they had, and changes views that it plans at most."""
-    return what == REBUILD or what.startswith((VIEW, REPLACE, COLUMNS))
+    return what == REBUILD or what.startswith((VIEW, REPLACE, COLUMNS, RENAME))
 
 
 @dataclass(frozen=True)
@@ -96,7 +105,7 @@ def steps(name: str, see: Callable[[int], Seen], since: int, last: int) -> Itera
     for version in range(since + 1, last + 1):
         at = see(version)
         if at.held is None:
-            if at.what.lower() == f"drop {name}".lower():
+            if is_gone(name, at.what):
                 dropped = (earlier or see(version - 1)).held
             earlier = at
             continue
@@ -187,17 +196,8 @@ def row_key(
         found = [names.get(k.lower()) for k in declared]
         return [n for n in found if n is not None] if None not in found else None
     if view.stratum is not None:
-        return group_key(program.strata[view.stratum])
+        return program.strata[view.stratum].shown_key
     return _carried(term, sources)
-
-
-def group_key(stratum: Stratum) -> list[str] | None:
-    """The columns of an answer that show the key of its groups; None where not all of it is shown."""
-    shown = {c.sql: n for n, c in reversed(stratum.row)}
-    key = [shown.get(f"`{c}`") for c in stratum.group.columns]
-    if stratum.ranked is not None or stratum.weight is not None or None in key:
-        return None
-    return [n for n in key if n is not None]
 
 
 def _carried(term: Term, sources: Mapping[str, Sequence[str]]) -> list[str] | None:

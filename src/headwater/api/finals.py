@@ -77,7 +77,7 @@ class Finals(Readable):
     def closed_source(self, name: str, version: int | None = None) -> Punctuations:
         """What of a source is over, NULL in its closing columns included."""
         snapshot, at = self._at(version)
-        source = at.catalog.sources.get(at.catalog.named(name))
+        source = at.catalog.sources.get(self._then(at, name))
         if source is None:
             raise _no_source(name, at, snapshot.number)
         return closed_of(source, self._over_at(snapshot, at).closed)
@@ -85,7 +85,7 @@ class Finals(Readable):
     def late_table(self, name: str, version: int | None = None) -> pa.Table:
         """The late rows of a source that were set aside, with `_w`, `_version` and `_closed`, read in this process."""
         snapshot, at = self._at(version)
-        source = at.catalog.sources.get(at.catalog.named(name))
+        source = at.catalog.sources.get(self._then(at, name))
         if source is None:
             raise _no_source(name, at, snapshot.number)
         made = aside_map(source.name, source.row)

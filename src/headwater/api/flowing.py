@@ -16,8 +16,8 @@ import pyarrow as pa
 from headwater.api.catalog import SEEN, Catalog, SourceDef, facts_of
 from headwater.api.dropping import without_source
 from headwater.api.feeding import put
-from headwater.api.replacing import Replacing
 from headwater.api.stages import FlowHandle
+from headwater.api.widening import Widening
 from headwater.dataflow import maps
 from headwater.dataflow.define import Readable, Stage
 from headwater.dataflow.framing import Cut
@@ -34,7 +34,7 @@ FLOW = "flow"
 """What writes a flow that was declared, until a stage does."""
 
 
-class Flowing(Replacing):
+class Flowing(Widening):
     """The part of a database that has stages and flows."""
 
     def flow(self, name: str, schema: str, *, retain: bool | None = None) -> FlowHandle:

@@ -33,6 +33,10 @@ class Follows:
         self.created = 0 if made is None else made.created
         self.nested = bool(self.view.parts)
 
+    def name_at(self, version: int) -> str:
+        """What it was called at a version."""
+        return self.db.catalog.named_at(self.name, version)
+
     @property
     def view(self) -> View:
         """The view as it is kept now; a source is seen as one."""

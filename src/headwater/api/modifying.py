@@ -4,16 +4,18 @@
     UPDATE s SET a = e WHERE c       -1 times  SELECT * FROM s WHERE c  and  SELECT ..., e AS a, ... FROM s WHERE c
     INSERT INTO s query                        the rows of the query
 
-Rows that are there several times are found with their weights, so that all of them go or change. What changes nothing is no
-commit, unless it has an id, which is to be remembered.
+Rows that are there several times are found with their weights, so that all of them go or change. Where much is read, tasks of Spark
+find the rows and stage them, and none comes to this process. What changes nothing is no commit, unless it has an id, which is to be remembered.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import DataFrame
 
 from headwater.api.answering import Answering
 from headwater.api.catalog import SourceDef
@@ -21,6 +23,7 @@ from headwater.api.handles import Commit
 from headwater.api.ids import Id, applied
 from headwater.calculus.types import KeyType, RecordType, has_box
 from headwater.engine.here.equal_rows import consolidated
+from headwater.engine.spark.session import telling
 from headwater.engine.view_rows import repeated
 from headwater.errors import BadChange, UnknownName
 from headwater.interop.spark_text import column_name
@@ -46,9 +49,11 @@ class Modifying(Answering):
             if change.rows is not None:
                 return self._apply_rows(source, names, change.rows, id)
             found = self._found(change.query)
-            given = [n for n in found.column_names if n != WEIGHT]
+            given = found.columns if isinstance(found, DataFrame) else found.column_names[:-1]
             if len(given) != len(names):
                 raise _other_number(source.name, names, len(given))
+            if isinstance(found, DataFrame):
+                return self._modify_in_tasks(source, found.toDF(*names), id)
             found = found.rename_columns([*names, WEIGHT])
             return self._modify(source, found, id)
 
@@ -72,6 +77,8 @@ class Modifying(Answering):
             found = self._found(
                 f"SELECT * FROM {column_name(source.name)}{_where(change.condition)}"
             )
+            if isinstance(found, DataFrame):
+                return self._modify_in_tasks(source, found, id, deletes=True)
             return self._modify(source, _times(found, -1), id)
 
     def _update(self, change: Update, id: Id | None) -> Commit:
@@ -91,6 +98,8 @@ class Modifying(Answering):
             found = self._found(
                 f"SELECT *, {', '.join(cast)} FROM {column_name(source.name)}{_where(change.condition)}"
             )
+            if isinstance(found, DataFrame):
+                return self._modify_in_tasks(source, _both(found, names, new), id)
             came = [found.column(f"{SET}{i}" if n in new else n) for i, n in enumerate(names)]
             rows = pa.table([*came, found.column(WEIGHT)], [*names, WEIGHT])
             gone = _times(found.select([*names, WEIGHT]), -1)
@@ -121,12 +130,24 @@ class Modifying(Answering):
             return None
         return Commit(found["version"], found["rows"], id=id, repeated=True, database=self)
 
-    def _found(self, query: str) -> pa.Table:
-        """The rows of a query with their weights."""
+    def _found(self, query: str) -> pa.Table | DataFrame:
+        """The rows of a query with their weights, last; where it reads much, a DataFrame that has each row as often as it is there."""
         if self._is_small(query, self._defined):
             return self._weighted(query)
-        table = self._by_spark(query, None)
-        return table.append_column(WEIGHT, pa.repeat(pa.scalar(1, pa.int64()), table.num_rows))
+        return self._in_spark(query, None)
+
+    def _modify_in_tasks(
+        self, source: SourceDef, rows: DataFrame, id: Id | None, deletes: bool = False
+    ) -> Commit:
+        """Applies rows that tasks of Spark find and stage; none at all are no commit."""
+        with telling("looking for rows to change"):
+            none = id is None and rows.isEmpty()
+        if none:
+            return Commit(self.version, {source.name: 0}, database=self)
+        missing = [(n, t) for n, t in source.row.fields if n not in rows.columns]
+        rows = rows.selectExpr("*", *(f"{_as(t, 'NULL')} AS {column_name(n)}" for n, t in missing))
+        given = Delta(deletes=rows) if deletes else rows
+        return self.apply({source.name: given}, id=id, cast=True)
 
     def _modify(self, source: SourceDef, rows: pa.Table, id: Id | None) -> Commit:
         """Applies rows with weights; none at all are no commit."""
@@ -149,6 +170,19 @@ def _as(t: KeyType, expression: str) -> str:
         if has_box(t) or isinstance(t, RecordType)
         else f"CAST(({expression}) AS {sql_name(t)})"
     )
+
+
+def _both(found: DataFrame, names: list[str], new: Mapping[str, str]) -> DataFrame:
+    """Of each row that an UPDATE found the old one with weight -1 and the new one, from one evaluation."""
+
+    def row(prefix: bool, weight: int) -> str:
+        cells = [
+            f"{column_name(f'{SET}{i}' if prefix and n in new else n)} AS {column_name(n)}"
+            for i, n in enumerate(names)
+        ]
+        return f"struct({', '.join(cells)}, {weight}L AS {WEIGHT})"
+
+    return found.selectExpr(f"inline(array({row(False, -1)}, {row(True, 1)}))")
 
 
 def _times(rows: pa.Table, sign: int) -> pa.Table:

@@ -9,12 +9,13 @@ it, the old answer is read. Readers, stages and copies are told the difference o
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace as replaced
 from typing import Any
 
 import pyarrow as pa
 
-from headwater.api.catalog import facts_of
+from headwater.api.catalog import Catalog, facts_of
 from headwater.api.declaring import Declaring
 from headwater.api.dropping import without_maps
 from headwater.api.editing import Edit, Editing, Given
@@ -58,7 +59,7 @@ class Replacing(Declaring):
     ) -> ViewHandle:
         """Declares a view and computes it from what is there; again with the same query it is no change.
 
-        `key` names the columns that rows of a nested view are looked up by; its first column unless it is given. With
+        `key` names the columns that its rows are looked up by; of a nested view the first column unless it is given. With
         `replace`, a view that is there gets this query in one commit, and views that read it follow: what both have in
         common is kept, and the rest is filled. It is refused where a reader names a column that the view has no more
         (`replace_views` replaces both), and where rows that were told to be final would not be.
@@ -105,6 +106,22 @@ class Replacing(Declaring):
                 else Given(query, known.strategy, known.key, mode_as(known))
             )
         return self._replaced(given)
+
+    def comment(self, name: str, text: str) -> None:
+        """Says something of a view, which SHOW VIEWS shows; in a commit that changes no rows, unless it is said already."""
+        with self._locked():
+            self._writing()
+            known = self.catalog.views.get(self.catalog.named(name))
+            if known is None:
+                raise self._unknown(name)
+            if not isinstance(text, str):
+                raise QueryError(f"the comment of `{name}` is {text!r}", hint="give it as text")
+            if known.comment != text:
+                made = replaced(known, comment=text)
+                views = {**self.catalog.views, known.name: made}
+                becomes = Catalog(self.catalog.sources, views), self.program
+                with self._commit(f"comment {known.name}", becomes, minor=True) as commit:
+                    commit.set(*facts_of(made))
 
     def error(self, name: str) -> Error:
         """How far a view in diffuse mode is from the fixpoint of its loops, which are computed anew from the sources."""
@@ -167,7 +184,7 @@ class Replacing(Declaring):
                 return Commit(self.version, repeated=True, database=self)
             self.session.counts = counts = Counts()
             edit = self._edit(new)
-            size = self._commit_edit(edit, new)
+            size = self._commit_edit(edit, REPLACE + ", ".join(new))
             assert self._writer is not None
             return Commit(
                 self.version,
@@ -181,20 +198,32 @@ class Replacing(Declaring):
                 database=self,
             )
 
-    def _commit_edit(self, edit: Edit, given: Mapping[str, Given]) -> int:
-        """Fills the maps that an edit has new, tells what changed, and commits. Gives the bytes written."""
+    def _commit_edit(
+        self,
+        edit: Edit,
+        note: str,
+        adopts: Adoption | None = None,
+        first: Callable[[StoreCommit, Working], Program] | None = None,
+    ) -> int:
+        """Fills the maps that an edit has new, tells what changed, and commits. Gives the bytes written.
+
+        `adopts` is what new maps take over, if that is known. `first` does what is to be done before maps are filled, and gives
+        the program of what is there by then.
+        """
         before, after, graph = self._defined, edit.program, self.graph
         self._check_read(edit)
         for n in edit.planned:
             self._register(edit.catalog.views[n])
         lacking = self._filled_again(edit)
-        adopts = self._adopts(edit, lacking)
+        adopts = self._adopts(edit, lacking) if adopts is None else adopts
         assert self._writer is not None
         self._spare({*self._writer.dead})  # the new plan may read what nobody read of the old one
-        note = REPLACE + ", ".join(given)
         with self._commit(note, (edit.catalog, after)) as commit:
             for key, value in stored.facts_of(after).items():  # all, for their places are others
                 commit.set(key, value)
+            for n, source in edit.catalog.sources.items():
+                if source != before.catalog.sources.get(n):
+                    commit.set(*facts_of(source))
             for n, made in edit.catalog.views.items():
                 if made != before.catalog.views.get(n):
                     commit.set(*facts_of(made))
@@ -205,12 +234,15 @@ class Replacing(Declaring):
             for n, m in after.maps.items():
                 if n not in before.program.maps or n in lacking:
                     commit.create(spec_of(m))
+            self._specs = {}  # maps of one name may have other columns
             working = self._working(commit, after)
             working.refs = {n: r for n, r in working.refs.items() if n not in lacking}
             working.refs |= {n: commit.adopt(n, a.of.name) for n, a in adopts.maps.items()}
             working.hidden = {n: p for n, p in working.hidden.items() if n not in edit.moved}
             with self._telling("writing"):
-                known = without_maps(before.program, lacking)
+                known = without_maps(
+                    before.program if first is None else first(commit, working), lacking
+                )
                 old = self._reading(self._snapshot(before.version), before)
                 self._fill(commit, working, after, known, adopts, old)
                 views = [after.views[n] for n in edit.moved]
@@ -232,7 +264,8 @@ class Replacing(Declaring):
     def _filled_again(self, edit: Edit) -> set[str]:
         """The maps that both programs have by name, and that are filled again: entries may be gone, or columns be others."""
         lacking = {m for n in edit.moved for m in self._lacking(edit.program, n)}
-        return lacking | _of_other_columns(self.program, edit.program)
+        others = _of_other_columns(self.program, edit.program)
+        return lacking | (filled_together(edit.program, others) & self.program.maps.keys())
 
     def _adopts(self, edit: Edit, lacking: set[str]) -> Adoption:
         """The new maps that begin with what others had; none where entries of those may be gone."""
@@ -289,11 +322,25 @@ class Replacing(Declaring):
         return told
 
 
+def filled_together(program: Program, maps: set[str]) -> set[str]:
+    """Maps with those that are filled with them: all of an answer, whose bags tell its group, and all of a loop."""
+    out, size = set(maps), -1
+    answers = [{m.name for m in s.maps} for s in program.strata.values()]
+    inside = program.inside()
+    loops = [{n for n, x in inside.items() if x is loop} for loop in program.loops.values()]
+    while len(out) > size:
+        size = len(out)
+        out |= {n for found in (*answers, *loops) if not out.isdisjoint(found) for n in found}
+    return out
+
+
 def _of_other_columns(before: Program, after: Program) -> set[str]:
     """The maps that both programs have by name, and that are kept in other columns."""
     both = before.maps.keys() & after.maps.keys()
     return {
         n
         for n in both
-        if before.maps[n] is not after.maps[n] and spec_of(before.maps[n]) != spec_of(after.maps[n])
+        if before.maps[n] is not after.maps[n]
+        and (spec_of(before.maps[n]), before.maps[n].ring)
+        != (spec_of(after.maps[n]), after.maps[n].ring)
     }

@@ -117,9 +117,9 @@ class Sinking(Epochs):
     @property
     def sink_defs(self) -> dict[str, SinkDef]:
         """The sinks of the version that the handle is at."""
-        version, known = self.version, self._sinks_known
+        version, known = self._known_at, self._sinks_known
         if known is None or known[0] != version:
-            facts = self.store.at(version).facts
+            facts = self._facts_now
             known = version, well_defined(version, lambda: _read(facts))
             self._sinks_known = known
         return known[1]

@@ -34,9 +34,9 @@ class Binding(Carrying):
     @property
     def stream_defs(self) -> dict[str, StreamDef]:
         """The streams of the version that the handle is at, in the order in which they were defined."""
-        version, known = self.version, self._streams_known
+        version, known = self._known_at, self._streams_known
         if known is None or known[0] != version:
-            facts = self.store.at(version).facts
+            facts = self._facts_now
             known = version, well_defined(version, lambda: read_streams(facts))
             self._streams_known = known
         return known[1]

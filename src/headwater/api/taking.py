@@ -27,10 +27,11 @@ from headwater.api.handles import Commit
 from headwater.dataflow.calling import Failed
 from headwater.dataflow.graph import Graph, NodeFact
 from headwater.engine.change import Change, schema_of
-from headwater.errors import BadChange, FeedAway, QueryError, StageMissing
+from headwater.errors import BadChange, FeedAway, HeadwaterError, QueryError, StageMissing
 from headwater.feeds.feed import FILES, FROM, REJECTED, Batch, Cursor
 from headwater.feeds.kinds import KINDS, checked_options
 from headwater.feeds.listing import Mark, taken_of
+from headwater.feeds.new_columns import NewColumns
 from headwater.io.events import Delta
 from headwater.plan.program import WEIGHT
 
@@ -144,7 +145,10 @@ class Taking(Batches):
         limit = opened.declared.limit
         if busy:
             limit = replace(limit, seconds=min(limit.seconds, QUICK))
-        batch = opened.opened().read(after, limit)
+        try:
+            batch = opened.opened().read(after, limit)
+        except NewColumns as e:
+            batch = Batch(None, after, columns=e.columns)
         if batch is None:
             self._batches.empty.add(name)
             opened.pauses = 0
@@ -165,6 +169,8 @@ class Taking(Batches):
         self._batches.batches.pop(p.source, None)
         if self._cursor(p.source) != p.after:  # a run of another thread was there before
             return None
+        if p.batch.columns:
+            return self._gets_columns(p)
         opened, pieces = self._opened[p.source], list(p.batch.pieces or [p.batch])
         all_pieces = len(pieces)
         while True:
@@ -194,6 +200,16 @@ class Taking(Batches):
             if hasattr(opened.opened(), "committed"):
                 opened.opened().committed(pieces[-1].cursor)
         return done
+
+    def _gets_columns(self, p: BatchRead) -> Commit:
+        """Gives a source the columns that its records have, before they are read again; the version behind has these."""
+        try:
+            self._with_columns(self.catalog.sources[p.source], p.batch.columns)
+        except HeadwaterError as e:
+            raise Failed(e) from e
+        opened = self._opened[p.source]
+        self._open_feed(self.catalog.sources[p.source], opened.declared.options, opened.given)
+        return Commit(self.version, {p.source: 0}, database=self)
 
     def _taken(
         self, p: BatchRead, pieces: list[Batch], seconds: float, ready: Collection[str]

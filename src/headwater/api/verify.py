@@ -63,8 +63,8 @@ class Verifier:
         remarks: dict[str, str] = {}
         for n in [name] if name is not None else self.db.catalog.views:
             found = view_rows.repeated(self.db.table(n, version))
-            catalog = self.db._at(version)[1].catalog
-            near = kept_near(catalog, catalog.views[catalog.named(n)])
+            at = self.db._at(version)[1]
+            near = kept_near(at.catalog, at.catalog.views[self.db._then(at, n)])
             if near:
                 remarks[n] = f"loops of {', '.join(near)} are kept near: error() says how near"
                 continue
@@ -85,7 +85,7 @@ class Verifier:
     def _taken_as_told(self, name: str, version: int | None) -> str:
         """What is said of a view that was checked in part."""
         snapshot, at = self.db._at(version)
-        whole = self._still_whole(snapshot, at, at.catalog.views[at.catalog.named(name)])
+        whole = self._still_whole(snapshot, at, at.catalog.views[self.db._then(at, name)])
         if whole is None:
             return ""
         rows = view_rows.repeated(self.db.table(name, version))
@@ -95,7 +95,7 @@ class Verifier:
     def _compared(self, name: str, version: int | None, found: pa.Table, exactly: bool) -> str:
         """How an answer differs from Spark's, by its own sums or by exact ones, in words."""
         snapshot, at = self.db._at(version)
-        view, working = at.catalog.views[at.catalog.named(name)], self.db._reading(snapshot, at)
+        view, working = at.catalog.views[self.db._then(at, name)], self.db._reading(snapshot, at)
         row = view.type.key
         assert isinstance(row, RecordType)
         rounded = exactly and rounds_sums(at.catalog.whole(view.name))
@@ -148,7 +148,7 @@ class Verifier:
     def recomputed(self, name: str, version: int | None = None) -> pa.Table:
         """The answer of a view's query over the retained inputs, computed anew."""
         snapshot, at = self.db._at(version)
-        view = at.catalog.views.get(at.catalog.named(name))
+        view = at.catalog.views.get(self.db._then(at, name))
         if view is None:
             raise self.db._unknown(name)
         return self.answer(self.db._reading(snapshot, at), at.catalog, view)

@@ -61,7 +61,7 @@ from headwater.language.queries import read_query
 from headwater.language.sql.opaque import Ask
 from headwater.language.sql.places import placed
 from headwater.plan.analysis import read_from
-from headwater.plan.program import WEIGHT, Program, Stratum, View
+from headwater.plan.program import WEIGHT, Program, Stored, Stratum, View
 from headwater.show.drawing import Explanation
 from headwater.show.explain import explain_can, explain_view
 from headwater.state.log import Version, path_of
@@ -127,10 +127,13 @@ class Readable:
             found = known
         else:
             catalog = Catalog.read(snapshot.facts, snapshot.number)
-            past = self._past
-            if catalog == known.catalog:
+            past, has = (
+                self._past,
+                snapshot.version,
+            )  # a rebuild may name maps anew for the same views
+            if catalog == known.catalog and has_maps(has, known.program):
                 past = catalog, known.program
-            elif past is None or past[0] != catalog:
+            elif past is None or past[0] != catalog or not has_maps(has, past[1]):
                 self._past = past = catalog, program_at(snapshot.version, catalog)
             found = Defined(snapshot.number, *past, not has_maps(snapshot.version, past[1]))
         if found.stale:
@@ -171,8 +174,12 @@ class Readable:
         working = self._reading(self._snapshot(known.version), known)
         return Sampled(known.program.maps.values(), working)
 
+    def _then(self, at: Defined, name: str) -> str:
+        """What is called so now, by the name that it had at a version; what is not there now by the name that is given."""
+        return at.catalog.named(self.catalog.named_at(name, at.version))
+
     def _view_at(self, at: Defined, name: str, version: int) -> View:
-        found = at.program.views.get(at.catalog.named(name))
+        found = at.program.views.get(self._then(at, name))
         if found is None:
             raise UnknownName(
                 f"there is no view `{name}` at version {version}",
@@ -191,7 +198,7 @@ class Readable:
 
     def _as_view(self, at: Defined, name: str, version: int) -> View:
         """A view, or a source seen as one."""
-        source = at.catalog.sources.get(at.catalog.named(name))
+        source = at.catalog.sources.get(self._then(at, name))
         if source is None:
             if self.catalog.named(name) in self.catalog.sources:
                 raise UnknownName(
@@ -222,18 +229,31 @@ class Readable:
         if not view.parts:
             raise QueryError(
                 f"the rows of `{name}` are flat, and in no groups that they could be looked up by",
-                hint="read it with snapshot()",
+                hint="define it with key=[...], columns that tell its rows apart, or read it with snapshot()",
             )
         return view
 
     def _held_flat(self, at: Defined, name: str, version: int) -> View | None:
-        """A source or flow whose rows are flat, seen as a view of them; None for what is neither."""
-        source = at.catalog.sources.get(at.catalog.named(name))
-        return None if source is None or source.nested else self._as_view(at, name, version)
+        """What is flat and looked up by a key: a source or flow, seen as a view of its rows, or a view with a key; None for what is neither."""
+        then = self._then(at, name)
+        source, known = at.catalog.sources.get(then), at.catalog.views.get(then)
+        if source is not None:
+            return None if source.nested else self._as_view(at, name, version)
+        view = None if known is None or not known.key else self._as_view(at, name, version)
+        if known is None or view is None or not isinstance(view.rows, Stored):
+            return None
+        by = [n.lower() for n, _ in view_rows.key_of(view)]
+        if by != [
+            n.lower() for n in known.key
+        ]:  # it was defined before rows were kept by their key
+            return None
+        if known.name in self._reading(*self._at(version)).hidden:
+            raise _read_whole(name)
+        return view
 
     def _answering(self, at: Defined, name: str, version: int) -> Stratum | None:
         """The answer that a flat view with groups is read from, if its groups tell its rows apart; None for what else there is."""
-        known = at.catalog.views.get(at.catalog.named(name))
+        known = at.catalog.views.get(self._then(at, name))
         if known is None:
             return None
         view = self._as_view(at, name, version)
@@ -244,11 +264,8 @@ class Readable:
         plain = told is None or tuple(told.lookup) == tuple(told.columns[:size])
         plain = plain and not stratum.rounds and not view.parts
         final = known.name in self._reading(*self._at(version)).hidden
-        if not plain or final or not feeds.group_key(stratum):
-            raise QueryError(
-                f"rows of `{name}` cannot be looked up by a key without reading them all",
-                hint="only rows of groups can, where all columns of GROUP BY are shown; read it with snapshot()",
-            )
+        if not plain or final or not stratum.shown_key:
+            raise _read_whole(name)
         return stratum
 
     def lookup(
@@ -257,7 +274,7 @@ class Readable:
         """The row of a source, flow or nested view at a key, with its inner bags; None if there is none.
 
         Flat rows of sources and flows are looked up by the key that was declared, else by all of their columns; those of a
-        view with groups by these.
+        view by its groups, or by the columns that it was defined with as its key.
         """
         snapshot, at = self._at(version)
         stratum = self._answering(at, name, snapshot.number)
@@ -265,7 +282,7 @@ class Readable:
         if stratum is not None:
             view = self._as_view(at, name, snapshot.number)
             types = dict(view.type.fields)
-            columns = [(n, types[n]) for n in feeds.group_key(stratum) or ()]
+            columns = [(n, types[n]) for n in stratum.shown_key or ()]
         else:
             view = flat or self._nested_at(at, name, snapshot.number)
             columns = view_rows.key_of(view) if flat else nested_rows.key_of(view)
@@ -368,11 +385,11 @@ class Readable:
 
         def see(version: int) -> Seen:
             snapshot, at = self._at(version)
-            note, mine = snapshot.version.note, at.catalog.named(name)
+            note, mine = snapshot.version.note, self._then(at, name)
             what, minor = note.get("what", ""), bool(note.get("minor"))
             if mine not in at.program.views and mine not in at.catalog.sources:
                 return Seen(version, what, 0, None, minor=minor)
-            view = self._as_view(at, mine, version)
+            view = self._as_view(at, name, version)
             held = Held(at.program, view, self._reading(snapshot, at))
             known = at.catalog.views.get(mine)
             created, replaced = (known.created, known.replaced) if known else (0, 0)
@@ -407,7 +424,7 @@ class Readable:
         return self._row_key(name, self._defined)
 
     def _row_key(self, name: str, at: Defined) -> list[str] | None:
-        source = at.catalog.sources.get(at.catalog.named(name))
+        source = at.catalog.sources.get(self._then(at, name))
         if source is not None:
             return list(source.key) or None
         view = self._view_at(at, name, at.version)
@@ -526,6 +543,13 @@ class Readable:
         if closes is not None or is_bounded(program, catalog, ASKED):
             bounds = bounds_of(program, catalog, ASKED, self.session.zone)
         return explain_can(known.program, program, ASKED, kept, why, bounds)
+
+
+def _read_whole(name: str) -> QueryError:
+    return QueryError(
+        f"rows of `{name}` cannot be looked up by a key without reading them all",
+        hint="rows of groups can, where all columns of GROUP BY are shown, and those of a view with key=[...]; read it with snapshot()",
+    )
 
 
 def has_maps(version: Version, program: Program) -> bool:

@@ -16,7 +16,7 @@ import contextlib
 import os
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import TracebackType
@@ -62,6 +62,9 @@ class Writable(Finals):
     """The part of a database that commits."""
 
     _over_known: tuple[int, Over] | None = None
+    _group: StoreCommit | None = None
+    """The commit of several steps that become one version, while they are made."""
+    _steps_made: int = 0
 
     def __init__(self, path: str | Path, session: Session, keep: dict[str, Any]):
         self.path = directory.local_path(path)
@@ -237,6 +240,13 @@ class Writable(Finals):
         """
         planned, writer, self._rounds = self._defined, self._writer, {}
         assert writer is not None, "who commits has called _writing"
+        if self._group is not None:
+            catalog, program = becomes or (planned.catalog, planned.program)
+            set_program(self._group, program, planned.program)
+            yield self._group
+            self._defined, self._specs = replace(planned, catalog=catalog, program=program), {}
+            self._steps_made += 1
+            return
         with self._telling("writing"):
             commit = writer.begin()
         if commit.base.number != planned.version:
@@ -264,6 +274,42 @@ class Writable(Finals):
             self._specs = {}
         stale = planned.stale and becomes is None
         self._defined = Defined(made.number, catalog, program, stale)
+
+    @contextlib.contextmanager
+    def _as_one(self, note: str) -> Iterator[None]:
+        """Around several commits that become one version, or none where one of them is refused; `_writing` was called.
+
+        In between the handle knows what the steps have made so far. They are such that add no entries.
+        """
+        before, writer = self._defined, self._writer
+        assert writer is not None and self._group is None
+        with self._telling("writing"):
+            self._group = writer.begin()
+        try:
+            yield
+            after, group = self._defined, self._group
+            self._defined, self._group = before, None
+            with self._commit(note, (after.catalog, after.program)) as commit:
+                group.change.facts = {**commit.change.facts, **group.change.facts}
+                commit.change = group.change
+        finally:
+            if self._group is not None:
+                self._defined, self._group = before, None
+            self._steps_made += 1
+            self._specs = {}
+
+    @property
+    def _known_at(self) -> int:
+        """What is known of a version is known under its number; while several steps become one, under a number of the step."""
+        return self.version if self._group is None else -1 - self._steps_made
+
+    @property
+    def _facts_now(self) -> Mapping[str, Any]:
+        """The facts of the version that the handle is at, with what steps have made that become one with the next."""
+        if self._group is None:
+            return self.store.at(self.version).facts
+        both = {**self._group.base.facts, **self._group.change.facts}
+        return {k: v for k, v in both.items() if v is not None}
 
     def _set_first_facts(self, commit: StoreCommit) -> None:
         """Sets the facts that every database has from its first commit on."""

@@ -174,6 +174,10 @@ def _parser() -> argparse.ArgumentParser:
     _names(one)
     one.add_argument("--cascade", action="store_true", help="and all that reads it")
 
+    one = command("rename", _rename, "give a view, source or sink another name")
+    _names(one)
+    one.add_argument("to", help="its new name")
+
     one = command("completion", _completion, "what a shell reads to complete this command")
     one.add_argument("shell", choices=SHELLS)
     return parser
@@ -393,6 +397,12 @@ def _upgrade(options: argparse.Namespace, paint: Paint) -> None:
             )
         else:
             print(f"it is of this Headwater and of Spark {spark}; there is nothing to do")
+
+
+def _rename(options: argparse.Namespace, _: Paint) -> None:
+    with _opened(options.dir) as db:
+        db.rename(options.view, options.to)
+        print(f"`{options.view}` is `{options.to}` since version {db.version}")
 
 
 def _drop(options: argparse.Namespace, _: Paint) -> None:

@@ -30,7 +30,8 @@ from headwater.dataflow.queues import Inbox
 from headwater.dataflow.rows import as_data, of_data
 from headwater.engine.change import read_file, write_file
 from headwater.engine.here.equal_rows import consolidated
-from headwater.engine.spark.rounds import BLOBS, bytes_of, from_bytes, given, numbers_of, runs_of
+from headwater.engine.spark.exchange import BLOBS, bytes_of, from_bytes
+from headwater.engine.spark.rounds import given, numbers_of, runs_of
 from headwater.engine.spark.session import Session, telling
 from headwater.errors import StageError, StateConflict
 from headwater.plan.program import WEIGHT

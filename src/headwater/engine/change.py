@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import uuid
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,18 +53,28 @@ def read_file(path: Path) -> pa.Table:
 def write_file(root: Path, table: pa.Table) -> str:
     """A table as a staged file; gives its name."""
     name = f"{FOLDER}/{uuid.uuid4().hex}.arrow"
+    with (
+        staging(root),
+        pa.OSFile(str(root / name), "wb") as f,
+        pa.ipc.new_file(f, table.schema) as out,
+    ):
+        out.write_table(table)
+    return name
+
+
+@contextlib.contextmanager
+def staging(root: Path) -> Iterator[None]:
+    """The folder of staged files is there while something is written into it; what the disk says against it is told."""
     try:
         (root / FOLDER).mkdir(parents=True, exist_ok=True)
         if (root / FOLDER).is_symlink():
             raise OSError(errno.ELOOP, "it is a link, and none is followed")
-        with pa.OSFile(str(root / name), "wb") as f, pa.ipc.new_file(f, table.schema) as out:
-            out.write_table(table)
+        yield
     except OSError as e:
         raise StateError(
             f"a change could not be staged in {root / FOLDER}: {e.strerror or e}",
             hint="nothing was committed; make room or mend the disk, and do the same again",
         ) from e
-    return name
 
 
 def schema_of(row: RecordType) -> pa.Schema:

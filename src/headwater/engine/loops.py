@@ -26,7 +26,7 @@ from headwater.engine.here.equal_rows import consolidated
 from headwater.engine.here.statements import Scalars
 from headwater.engine.working import Working
 from headwater.errors import NoFixpoint
-from headwater.plan.program import WEIGHT, Loop, Stratum
+from headwater.plan.program import WEIGHT, Lookup, Loop, Statement, Stratum
 from headwater.rules.rounds import ROUND
 from headwater.state.run import LEAST, MOST, column
 
@@ -69,11 +69,20 @@ class Rounds:
             n: [s for m in self.maps for s in increment.program.statements(m, {n})]
             for n in loop.strata
         }
-        """Of each relation what its change says to the maps of the loop."""
+        """Of each relation what its change says to the maps of the loop, at its round."""
         every = [s for some in self.statements.values() for s in some]
         self.looked_up = {n for s in every for t in (s, *s.changes) for n in t.reads}
         self.answered = {m.name for s in self.strata for m in s.maps}
         """What rounds look up, and are answered from. Maps that are neither are merged in the end, all rounds at once."""
+        self.in_the_end: dict[str, list[Statement]] = {}
+        """Of each relation the statements that wait: no round reads what they give, and they look nothing up, so that of
+        all changes together they give what they would of one after another."""
+        self.waiting_changes: dict[str, list[pa.Table]] = {}
+        if loop.until is None:  # whose end is found by what is kept of every round
+            read = self.looked_up | self.answered
+            for n, some in self.statements.items():
+                self.in_the_end[n] = [s for s in some if s.target.name not in read and _linear(s)]
+                self.statements[n] = [s for s in some if s not in self.in_the_end[n]]
 
     def run(self) -> None:
         """Visits the rounds at which something is touched, until there is none."""
@@ -90,7 +99,10 @@ class Rounds:
         self.visited.append((at, self._round(at)))
 
     def _finish(self) -> None:
-        """Leaves the changes of the collections, those of all rounds together."""
+        """Carries what could wait, and leaves the changes of the collections, those of all rounds together."""
+        for name, tables in self.waiting_changes.items():
+            self.increment.changes[name] = Change.of(pa.concat_tables(tables))
+        self.increment.execute([s for n in self.waiting_changes for s in self.in_the_end[n]])
         for name in self.loop.strata:
             self.increment.changes.pop(name, None)
         for name, tables in self.moved.items():
@@ -113,9 +125,12 @@ class Rounds:
                 count += change.num_rows
                 self.last[1][s.name] = change
                 self.moved.setdefault(s.name, []).append(change)
-            self.increment.changes[s.name] = Change.of(change)
-            self.increment.execute(self.statements[s.name])
-            self._collect()
+            if self.in_the_end.get(s.name):
+                self.waiting_changes.setdefault(s.name, []).append(change)
+            if self.statements[s.name]:
+                self.increment.changes[s.name] = Change.of(change)
+                self.increment.execute(self.statements[s.name])
+                self._collect()
         if count and self.loop.times is None:
             self._check(at)
         return count
@@ -192,6 +207,11 @@ class Rounds:
                 [*(n for n, _ in s.row), WEIGHT]
             )
         return table.filter(pc.equal(table.column(ROUND), at))
+
+
+def _linear(s: Statement) -> bool:
+    """Whether a statement gives of two changes together what it gives of each: it reads nothing else."""
+    return not s.changes and not any(isinstance(step, Lookup) for step in s.steps)
 
 
 def _keys(s: Stratum, touched: list[pa.Table]) -> pa.Table:

@@ -14,8 +14,10 @@ from typing import Literal, get_args
 
 from headwater.errors import EngineError
 
+PER_PIECE = 1_000_000
+"""Rows of a change that a task takes through statements at a time, at most: what it makes of them is held."""
 PER_PART = 4_000_000
-"""Rows that a merging task takes at most, about."""
+"""Rows of all statements together that a merging task takes at most, about: it holds them."""
 MOST_FOUND = 4_000_000
 """Entries that a look-up finds at once in a task."""
 MANY_SHARES = 4096
@@ -27,7 +29,7 @@ ENOUGH = 10_000
 HEAVY = 10_000
 """A key with fewer rows in what a task emits is light, however uneven that is: dividing it would cost more."""
 INLINE = 1 << 20
-"""A partition of a DataFrame of so many bytes comes back through the driver."""
+"""Bytes of a partition of a DataFrame that come back through the driver, or of emitted rows through Spark's exchange; more go into files."""
 NO_LIMIT = 1 << 62
 HERE, SPARK = 6_000_000, 1_500_000
 """Rows that a core takes through a statement and merges in a second: in this process, and in tasks. Estimates by profiles on a loaded machine; what they decide between is not measured side by side yet."""
@@ -112,3 +114,7 @@ class Policy:
     def reads_here(self, entries: Iterable[int]) -> bool:
         """Whether maps of so many entries are read in this process."""
         return sum(entries) <= self.read_here
+
+    def answers_here(self, entries: Iterable[int]) -> bool:
+        """Whether a query over maps of so many entries is answered in this process."""
+        return self.execution != "spark" and self.reads_here(entries)

@@ -82,11 +82,11 @@ def _nothing(working: Working, name: str) -> pa.Table:
 def pieces_of(
     change: Change, root: Path, parts: int, made: list[str], working: Working, finds: bool = False
 ) -> list[Piece]:
-    """A change in about `parts` pieces; files that had to be written are added to `made`.
+    """A change in about `parts` pieces, or more where it is large; files that had to be written are added to `made`.
 
     With `finds` its rows look something up: then there is work for all tasks, however few the rows are.
     """
-    share = max(policy.LEAST_ROWS, -(-change.rows // parts))
+    share = min(policy.PER_PIECE, max(policy.LEAST_ROWS, -(-change.rows // parts)))
     out = [
         Piece(f, start, min(share, n - start))
         for f, n in _files(change, root, made)

@@ -5,8 +5,8 @@
 Where the table keeps its change feed (`delta.enableChangeDataFeed`) that is read. Where it does not, what a version changed are
 the rows of the files that it added less those of the files that it removed, which is exact for bags of rows and costs what
 the files have; a version that only rewrites files changes nothing. The cursor has the table's id and version, so a table that
-was made anew is lost, as is a version whose files or log were cleaned up. The first copy is one batch, however large; each
-later version is whole in one batch.
+was made anew or is gone is lost, as is a version whose files or log were cleaned up. The first copy is one batch, however large, of
+which only a part is in memory (`copying`); each later version is whole in one batch.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, DeltaProtocolError, TableNotFoundError
 
 from headwater.errors import BadChange, FeedAway, FeedLost, QueryError
+from headwater.feeds.copying import Copying
 from headwater.feeds.feed import Batch, Cursor, Declared, Limit
 from headwater.interop.arrow_types import arrow_type
 from headwater.io.events import CHANGE_TYPE
@@ -31,6 +32,8 @@ from headwater.io.rows import SIGNS
 from headwater.plan.program import WEIGHT
 
 ENABLED = "delta.enableChangeDataFeed"
+BATCH = 65_536
+"""Rows that are read at a time."""
 
 
 def check(declared: Declared) -> None:
@@ -55,13 +58,15 @@ class DeltaFeed:
     def committed(self, cursor: Cursor) -> None:
         """Nobody keeps anything for a reader of a table."""
 
-    def table(self, version: int | None = None) -> DeltaTable:
-        """The table at a version."""
+    def table(self, version: int | None = None, taken: bool = False) -> DeltaTable:
+        """The table at a version; one that is not there is lost, where something was taken of it."""
         try:
             return DeltaTable(self.path, version=version)
         except TableNotFoundError:
             if version is not None:
                 raise self._lost(f"version {version} is not kept any more") from None
+            if taken:
+                raise self._lost(f"there is no Delta table at {self.path} any more") from None
             raise FeedAway(
                 f"there is no Delta table at {self.path}, which `{self.name}` follows",
                 hint="make it, or declare the source again with another path",
@@ -72,12 +77,12 @@ class DeltaFeed:
                 hint="turn the feature off in the table",
             ) from None
         except (DeltaError, OSError) as e:
-            if version is None:
-                raise FeedAway(
-                    f"the Delta table of `{self.name}` at {self.path} cannot be read: {e}",
-                    hint="it is tried again",
-                ) from None
-            raise self._lost(f"version {version} is not kept any more") from None
+            if version is not None and (isinstance(e, DeltaError) or _is_gone(e)):
+                raise self._lost(f"version {version} is not kept any more") from None
+            raise FeedAway(
+                f"the Delta table of `{self.name}` at {self.path} cannot be read: {_said(e)}",
+                hint="it is tried again",
+            ) from None
 
     def names(self, table: DeltaTable) -> dict[str, str]:
         """What the source's columns are called in the table."""
@@ -101,13 +106,12 @@ class DeltaFeed:
 
     def read(self, after: Cursor, limit: Limit) -> Batch | None:
         """The rows at the newest version, or what the versions behind the cursor changed."""
-        table = self.table()
+        table = self.table(taken=after is not None)
         newest, id_ = table.version(), str(table.metadata().id)
         if after is None:
             names = self.names(table)
             with self._telling(newest):
-                rows = table.to_pyarrow_dataset().to_table(list(names.values()))
-            return Batch(self._typed(rows, names, None), {"table": id_, "version": newest})
+                return Batch(self._copy(table, names), {"table": id_, "version": newest})
         if after["table"] != id_ or after["version"] > newest:
             raise self._lost("it was made anew, or put back to a version before")
         if after["version"] == newest:
@@ -122,6 +126,17 @@ class DeltaFeed:
                 break
         return Batch(pa.concat_tables(parts), {"table": id_, "version": version})
 
+    def _copy(self, table: DeltaTable, names: dict[str, str]) -> Any:
+        """All rows of the table, read file by file."""
+        there = table.to_pyarrow_dataset()
+        copying = Copying(self.declared.home)
+        copying.add(self._typed(there.schema.empty_table(), names, None))
+        wanted = {"columns": list(names.values()), "batch_size": BATCH, "batch_readahead": 2}
+        for file in there.get_fragments():
+            for batch in file.scanner(schema=there.schema, **wanted).to_batches():
+                copying.add(self._typed(pa.Table.from_batches([batch]), names, None))
+        return copying.rows()
+
     def _changed(self, newest: DeltaTable, version: int, names: dict[str, str]) -> pa.Table:
         """What a version changed, as rows with weights."""
         at = self.table(version)
@@ -129,9 +144,12 @@ class DeltaFeed:
         kept = all((t.metadata().configuration or {}).get(ENABLED) == "true" for t in (at, before))
         with self._telling(version):
             if kept:
-                # Its library does not find files of parts whose names have spaces; the files themselves are there.
-                with contextlib.suppress(DeltaError, pa.ArrowException, OSError):
+                try:
                     return self._fed(newest, version, names)
+                except (DeltaError, pa.ArrowException, OSError) as e:
+                    # Its files were cleaned up; or the library does not find those of parts whose names have spaces.
+                    if not _is_gone(e):
+                        raise
             return self._by_files(before, at, names)
 
     def _fed(self, newest: DeltaTable, version: int, names: dict[str, str]) -> pa.Table:
@@ -179,13 +197,18 @@ class DeltaFeed:
         try:
             yield
         except (FileNotFoundError, DeltaError, pa.ArrowException, OSError) as e:
-            said = str(e).splitlines()[0] if str(e) else type(e).__name__
+            said = _said(e)
             if "deletion" in said.lower() or isinstance(e, DeltaProtocolError):
                 raise FeedAway(
                     f"version {version} of the Delta table of `{self.name}` is not read: {said}",
                     hint=f"set {ENABLED} = true in the table, or turn its deletion vectors off",
                 ) from None
-            raise self._lost(f"version {version} was cleaned up ({said})") from None
+            if _is_gone(e):
+                raise self._lost(f"version {version} was cleaned up ({said})") from None
+            raise FeedAway(
+                f"version {version} of the Delta table of `{self.name}` cannot be read: {said}",
+                hint="mend it, and it is tried again",
+            ) from None
 
     def _lost(self, what: str) -> FeedLost:
         return FeedLost(
@@ -203,6 +226,18 @@ def _of_files(table: DeltaTable, wanted: set[str], names: dict[str, str]) -> pa.
     assert len(found) == len(wanted), "every file of the log is one of the table"
     some = pa_dataset.FileSystemDataset(found, all_.schema, all_.format, all_.filesystem)
     return some.to_table([c for c in names.values() if c in all_.schema.names])
+
+
+def _said(e: Exception) -> str:
+    """The first line of an error."""
+    return (str(e).splitlines() or [type(e).__name__])[0]
+
+
+def _is_gone(e: Exception) -> bool:
+    """Whether an error says that a file is not there, or that there is no change feed; its library tells it in words alone."""
+    said = str(e).lower()
+    words = "not found", "no such file", "change data feed", "change data not"
+    return isinstance(e, FileNotFoundError) or any(w in said for w in words)
 
 
 def _plain(path: str) -> str:

@@ -62,6 +62,8 @@ class Batch:
     """Whether its rows replace those that came before under the same name."""
     read: str = "here"
     """Where it was read: here, or on Spark."""
+    columns: str = ""
+    """Columns, as DDL, that the source is to get before what is behind the same cursor is read again; there are no rows then."""
     whole: bool = False
     """Whether the rows, which are a table then, are all that the source has behind the batch: what was there before goes."""
 

@@ -19,7 +19,8 @@ from headwater.engine.change import read_file, write_file
 from headwater.engine.policy import INLINE
 from headwater.engine.spark.session import telling
 from headwater.errors import BadChange
-from headwater.feeds.records import REJECTED_SCHEMA, Reader
+from headwater.feeds.fitting import REJECTED_SCHEMA
+from headwater.feeds.records import Reader
 from headwater.io.events import CHANGE_TYPE
 from headwater.io.rows import Parts
 from headwater.plan.program import WEIGHT

@@ -36,6 +36,7 @@ from headwater.feeds.feed import Batch, Cursor, Declared, Limit
 from headwater.feeds.fitting import Bad, fitted, reader, told
 from headwater.feeds.kafka_server import configuration
 from headwater.feeds.net import Net, by_key
+from headwater.feeds.new_columns import ADD, check_record
 from headwater.plan.program import WEIGHT
 
 AT_ONCE = 5_000
@@ -54,10 +55,16 @@ LOG = logging.getLogger("headwater.kafka")
 
 def check(declared: Declared) -> None:
     """Raises where records of the kind cannot be rows of the source."""
-    if declared.options.get("records", "json") == "upsert" and not declared.key:
+    records = declared.options.get("records", "json")
+    if records == "upsert" and not declared.key:
         raise QueryError(
             f"the records of `{declared.name}` are upserts, and it has no key",
             hint="give the source a key, or records=json",
+        )
+    if records == "debezium" and declared.options.get("new_columns") == ADD:
+        raise QueryError(
+            f"the columns of `{declared.name}` are told by Debezium in types of its own, and not added by themselves",
+            hint="leave new_columns=add out, and declare the source again with a new column",
         )
 
 
@@ -301,7 +308,10 @@ class KafkaFeed:
     def _known(
         self, m: Any, found: dict[str, Any], data: bytes | None, bad: list[Bad]
     ) -> dict[str, Any] | None:
-        """A row with the source's columns; others are passed over, or do not fit where the source was declared so."""
+        """A row with the source's columns; others are passed over, do not fit, or are to be added, as the source was declared."""
+        if self.declared.options.get("new_columns") == ADD:
+            plain = json.loads(data or b"null")  # in which fractions are numbers
+            check_record(self.name, self.declared.row, plain if isinstance(plain, dict) else found)
         if self.declared.options.get("new_columns") == "stop":
             new = found.keys() - {n for n, _ in self.declared.row.fields}
             if new:

@@ -115,7 +115,7 @@ _FILES = {
     "spark_bytes": Option(NUMBER),
     "changed": Option(("stop", "replace")),
     "deletes": Option(),
-    "new_columns": Option(("stop", "ignore")),
+    "new_columns": Option(("stop", "ignore", "add")),
 }
 _OF_FILES: dict[str, dict[str, Option]] = {
     "parquet": {},
@@ -161,7 +161,7 @@ _KAFKA = {
     "start": Option(("earliest", "latest")),
     "group": Option(),
     "time_unit": Option(("millis", "micros", "nanos")),
-    "new_columns": _NEW_COLUMNS,
+    "new_columns": Option(("ignore", "stop", "add")),
 }
 KINDS |= {
     "delta": Kind(

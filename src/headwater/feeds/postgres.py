@@ -4,7 +4,7 @@
 
 The copy is read in one transaction, of which the cursor keeps the snapshot: of the transactions that the slot tells, those
 that the snapshot saw are passed over, and every later one is taken whole. So slot and copy need no moment in common, and
-a batch has whole transactions: none is torn over two versions. The copy is one batch, however large.
+a batch has whole transactions: none is torn over two versions. The copy is one batch, however large, and only a part of it is in memory (`copying`).
 
 The slot is asked for changes by SQL (`pg_logical_slot_peek_binary_changes`), which leaves it where it is; it moves on
 when a version is durable. Cursors name places in the server's log, so that a slot which fell back after a crash of the server
@@ -18,7 +18,7 @@ transaction that commits behind another with a lower value is passed over, unles
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -27,6 +27,7 @@ import pyarrow.csv as pa_csv
 from psycopg import sql
 
 from headwater.errors import BadChange, FeedAway, FeedLost, QueryError
+from headwater.feeds.copying import Copying
 from headwater.feeds.feed import Batch, Cursor, Declared, Limit
 from headwater.feeds.net import Net, by_key
 from headwater.feeds.pgoutput import (
@@ -46,6 +47,8 @@ from headwater.plan.program import WEIGHT
 
 IDLE = 16 << 20
 """How much of the server's log is passed over before an empty batch moves the cursor and the slot."""
+READ = 16 << 20
+"""How many bytes of a copy are read at a time."""
 ORDERED = ("int2", "int4", "int8", "numeric", "date", "timestamp", "timestamptz", "float8")
 """The types that a cursor column may have."""
 
@@ -160,11 +163,18 @@ class PostgresFeed:
                 "SELECT pg_current_snapshot()::text, pg_current_wal_insert_lsn()::text"
             ).fetchone() or ("", "")
             told = sql.SQL("COPY (SELECT {} FROM {}) TO STDOUT (FORMAT csv)")
+            copying, bad = Copying(self.declared.home), list[pa.Table]()
             with connection.cursor().copy(told.format(names, self.server.named)) as copy:
-                data = b"".join(bytes(part) for part in copy)
-        rows, rejected = self._typed(_from_csv(data, len(mine)), "the copy")
-        cursor = {"lsn": lsn, "seen": seen, "until": until}
-        return Batch(Delta(upserts=rows) if self.key else rows, cursor, rejected=rejected)
+                for data in _by_size(copy):
+                    part, rejected = self._typed(_from_csv(data, len(mine)), "the copy")
+                    copying.add(part)
+                    bad += [] if rejected is None else [rejected]
+        rows = copying.rows()
+        return Batch(
+            Delta(upserts=rows) if self.key else rows,
+            {"lsn": lsn, "seen": seen, "until": until},
+            rejected=pa.concat_tables(bad) if bad else None,
+        )
 
     def _prepared(self) -> str:
         """Makes publication and slot where they are missing, and gives the place of the slot."""
@@ -408,6 +418,18 @@ class PostgresFeed:
             "why": list(why.values()),
         }
         return table, pa.table({n: pa.array(v, pa.string()) for n, v in told.items()})
+
+
+def _by_size(messages: Iterable[Any]) -> Iterator[bytes]:
+    """What COPY sends, a row a message, put together as far as is read at a time; at least once, for no rows have columns too."""
+    held, size = list[bytes](), 0
+    for message in messages:
+        held.append(bytes(message))
+        size += len(held[-1])
+        if size >= READ:
+            yield b"".join(held)
+            held, size = [], 0
+    yield b"".join(held)
 
 
 def _columns(rows: Sequence[Sequence[Any]], width: int) -> list[list[Any]]:

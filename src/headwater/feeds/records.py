@@ -25,13 +25,14 @@ from headwater.calculus.types import RecordType
 from headwater.engine.change import schema_of
 from headwater.errors import BadChange
 from headwater.feeds.feed import Declared
+from headwater.feeds.fitting import REJECTED_SCHEMA, Bad, as_rejected, halved
+from headwater.feeds.new_columns import ADD, known
 from headwater.io.events import BESIDE, CHANGE_TYPE, DELETE_KEY, UPSERT
 from headwater.io.files import UNREADABLE, parse
 from headwater.io.limits import check_limits
 from headwater.io.rows import SIGNS, checked
 from headwater.plan.program import WEIGHT
 
-REJECTED_SCHEMA = pa.schema([(n, pa.string()) for n in ("record", "place", "why")])
 CHANGES = (*SIGNS, UPSERT, DELETE_KEY)
 """What a row may say that it does."""
 LONGEST = 10_000
@@ -140,11 +141,13 @@ class Reader:
         return self.format != "parquet"
 
     def _known(self, table: pa.Table) -> pa.Table:
-        """A table without columns that the source does not have, where they are ignored."""
+        """A table without columns that the source does not have, where they are ignored; where they are added, it gets them first."""
+        if self.options.get("new_columns") == ADD:
+            return known(self.source, self.row, table, self.format == "parquet")
         if self.options.get("new_columns") != "ignore":
             return table
-        known = {n.lower() for n, _ in self.row.fields} | {*BESIDE}
-        return table.select([n for n in table.column_names if n.lower() in known])
+        mine = {n.lower() for n, _ in self.row.fields} | {*BESIDE}
+        return table.select([n for n in table.column_names if n.lower() in mine])
 
     # --- records one by one ------------------------------------------------------------------------------------------
 
@@ -192,23 +195,19 @@ class Reader:
         return self._halved(records, read)
 
     def _halved(self, records: list[Record], read: Callable[[int, int], pa.Table]) -> Records:
-        tables: list[pa.Table] = []
-        rejected: list[dict[str, str]] = []
-        todo = [(0, len(records))] if records else []
-        while todo:
-            a, b = todo.pop()
-            try:
-                tables.append(read(a, b))
-            except (BadChange, *UNREADABLE) as e:
-                if b - a > 1:
-                    middle = (a + b) // 2
-                    todo += [(middle, b), (a, middle)]  # the first half first
-                    continue
-                self._reject(records[a], e, rejected)
+        bad: list[Bad] = []
+        read_as = halved(
+            len(records),
+            read,
+            (BadChange, *UNREADABLE),
+            lambda i, e: bad.append(self._bad(records[i], e)),
+        )
+        tables = [table for _, _, table in read_as]
         found = pa.concat_tables(tables, promote_options="default") if tables else self._empty()
-        return Records(found, pa.Table.from_pylist(rejected, schema=REJECTED_SCHEMA))
+        return Records(found, as_rejected(bad))
 
-    def _reject(self, record: Record, e: Exception, rejected: list[dict[str, str]]) -> None:
+    def _bad(self, record: Record, e: Exception) -> Bad:
+        """A record that does not fit; raised where the policy is to stop."""
         why = e.what if isinstance(e, BadChange) else (str(e).splitlines() or ["unreadable"])[0]
         why = why.replace(f"row 1 of the change of `{self.source}`", "it")
         if self.bad == "stop":
@@ -218,7 +217,7 @@ class Reader:
                 hint=f"{hint}mend it, or declare the source with bad='skip' or bad='aside'",
             ) from e
         shown = record.text.decode("utf-8", "replace").rstrip("\r\n")[:LONGEST]
-        rejected.append({"record": shown, "place": record.place, "why": why})
+        return Bad(shown, record.place, why)
 
     # --- the records of a file ---------------------------------------------------------------------------------------
 

@@ -22,7 +22,8 @@ from pyspark import cloudpickle
 
 from headwater.calculus.types import RecordType
 from headwater.engine.change import read_file, write_file
-from headwater.engine.spark.rounds import bytes_of, from_bytes, given, numbers_of, runs_of
+from headwater.engine.spark.exchange import bytes_of, from_bytes
+from headwater.engine.spark.rounds import given, numbers_of, runs_of
 from headwater.engine.spark.session import Session, telling
 from headwater.engine.working import Working
 from headwater.errors import HeadwaterError, StepFailed

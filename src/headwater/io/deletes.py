@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headwater.engine.change import Change
 from headwater.engine.here.equal_rows import consolidated
@@ -23,8 +24,8 @@ def checked_deletes(
     name: str, kept: Map, change: Change, rows: pa.Table, working: Working, strict: bool
 ) -> tuple[Change, int]:
     """The change if its deletions are there; else, where that is allowed, without the others, and how many those are."""
-    weights = np.asarray(column(rows, WEIGHT))
-    if len(weights) == 0 or weights.min() >= 0:
+    least = pc.min(rows.column(WEIGHT)).as_py()  # piece by piece: of a load nothing is put together
+    if least is None or least >= 0:
         return change, 0
     net = consolidated(rows)
     weights = np.asarray(column(net, WEIGHT))

@@ -21,6 +21,7 @@ from pyspark.sql import DataFrame
 from headwater.calculus.types import KeyType, RecordType
 from headwater.engine.change import Change, read_file, schema_of, write_file
 from headwater.engine.policy import INLINE
+from headwater.engine.spark.progress import showing
 from headwater.engine.spark.session import Counts, telling
 from headwater.errors import BadChange
 from headwater.interop.arrow_types import arrow_type
@@ -349,7 +350,8 @@ def _frame(
         )
         counts.jobs += 1
         counts.hops += 1
-        found_parts = parts.toArrow().to_pylist()
+        with showing(data.sparkSession, f"reading the change of `{name}`"):
+            found_parts = parts.toArrow().to_pylist()
     for part in found_parts:
         if part["file"] is None:
             with pa.ipc.open_stream(part["content"]) as reader:

@@ -38,7 +38,7 @@ from headwater.calculus.types import (
     RecordType,
     bag,
 )
-from headwater.errors import NotIncremental
+from headwater.errors import NotIncremental, UnknownName
 from headwater.plan.answer_terms import summed
 from headwater.plan.answers import Answering
 from headwater.plan.choose import MOST_STATEMENTS, Data, TooMuchWork, Work
@@ -243,7 +243,7 @@ class Compiler:
         self.passed = []
         self.form = form = self._form(name, whole)
         if form.kind != "nested":
-            return self._incremental(name, form.term, row, strategy)
+            return self._incremental(name, form.term, row, strategy, key)
         return View(name, row, strategy, Nested(nested_parts(self, name, form, key)))
 
     def _form(self, name: str, whole: Term) -> Form:
@@ -269,7 +269,10 @@ class Compiler:
             return e.what
         return ""
 
-    def _incremental(self, name: str, term: Term, row: RecordType, strategy: str) -> View:
+    def _incremental(
+        self, name: str, term: Term, row: RecordType, strategy: str, key: Sequence[str]
+    ) -> View:
+        by = _places_of(name, row, key) if self.maps.rules >= 2 else []
         passes = OF_QUERY if self.maps.rules >= 1 else but(OF_QUERY, name_unions)
         linear = self.run(passes, term, name)
         stored = False
@@ -283,11 +286,14 @@ class Compiler:
             stored = (
                 self.program.strata[linear.name].only_spark if self.stored is None else self.stored
             )
+            keys = {row.fields[i][0] for i in by}
+            stored = stored or (
+                bool(by) and keys != {*(self.program.strata[linear.name].shown_key or ())}
+            )
             if not stored:
                 return View(name, row, strategy, Answered(linear.name))
-        every = range(len(row.fields))
         rows, note = self.rows(linear, name), f"the rows of {name}"
-        kept = self.maps.keep(rows, every, strategy=self.strategy, note=note)
+        kept = self.maps.keep(rows, by or range(len(row.fields)), strategy=self.strategy, note=note)
         return View(name, row, strategy, Stored(kept, stored))
 
     # --- passes ---------------------------------------------------------------------------------------------
@@ -399,6 +405,18 @@ class Names(Materializer):
         given = {"route": None, "kind": "change", "order": (), "extra": (), "note": "", **how}
         given.pop("level", None)
         return map_of(term, lookup, known=self.relations, **given)
+
+
+def _places_of(name: str, row: RecordType, key: Sequence[str]) -> list[int]:
+    """The places of the columns that rows of a flat view are looked up by, if some are declared."""
+    low = [n.lower() for n, _ in row.fields]
+    for k in key:
+        if k.lower() not in low:
+            raise UnknownName(
+                f"the key `{k}` of `{name}` is none of its columns",
+                hint=f"columns of `{name}`: {', '.join(n for n, _ in row.fields)}",
+            )
+    return [low.index(k.lower()) for k in key]
 
 
 def _recomputed(name: str, term: Term, row: RecordType) -> Map:

@@ -298,6 +298,15 @@ class Stratum:
         return any(s.tree is None for s in scalars)
 
     @property
+    def shown_key(self) -> list[str] | None:
+        """The columns that show the key of its groups, which tell its rows apart; None where not all of it is shown."""
+        shown = {c.sql: n for n, c in reversed(self.row)}
+        key = [shown.get(f"`{c}`") for c in self.group.columns]
+        if self.ranked is not None or self.weight is not None or None in key:
+            return None
+        return [n for n in key if n is not None]
+
+    @property
     def maps(self) -> list[Map]:
         """All maps of the stratum."""
         return [self.group, *self.bags, *([self.answers] if self.answers else [])]

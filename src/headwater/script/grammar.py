@@ -6,7 +6,7 @@
     CREATE SINK [IF NOT EXISTS] n FROM v USING kind [LOCATION 'path'] [OPTIONS (...)]
     INSERT INTO s [(columns)] VALUES (...), ... | query          UPDATE s SET column = expression, ... [WHERE condition]
     DELETE FROM s [WHERE condition]                              DROP SOURCE | VIEW | SINK [IF EXISTS] n [CASCADE]
-    ALTER SOURCE s ADD COLUMN[S] column type, ...                ALTER SOURCE | VIEW n RENAME TO m
+    ALTER SOURCE s ADD COLUMN[S] column type, ...                ALTER SOURCE | VIEW | SINK n RENAME TO m
     EXPLAIN v | query        SHOW SOURCES | VIEWS | SINKS        SELECT ... | WITH ... | VALUES ... | TABLE ... | FROM ...
 
 A clause that is not here is an error at its place, and none is passed over. Queries and expressions are cut out as they are
@@ -225,10 +225,9 @@ class Reading:
             self.at -= 3
             raise self.wrong("OR REPLACE and IF NOT EXISTS are both said", "leave one of them out")
         name = self.name("a view")
-        if self.takes("COMMENT"):
-            self.text("the comment")  # for who reads the script, as other comments
+        comment = self.text("the comment") if self.takes("COMMENT") else None
         self.expect("AS", hint="CREATE MATERIALIZED VIEW name AS SELECT ...")
-        return CreateView(name, self.rest("the query"), replace, absent)
+        return CreateView(name, self.rest("the query"), replace, absent, comment)
 
     def _source(self) -> CreateSource:
         absent, name = self._absent(), self.name("a source")
@@ -412,7 +411,7 @@ class Reading:
 
     def _alter(self) -> What:
         self.takes("MATERIALIZED")
-        what = self.one_of("kind of thing that can be altered", "SOURCE", "VIEW")
+        what = self.one_of("kind of thing that can be altered", "SOURCE", "VIEW", "SINK")
         name = self.name(f"a {what}")
         if self.takes("RENAME", "TO"):
             return Rename(what, name, self.name(f"a {what}"))  # type: ignore[arg-type]

@@ -136,6 +136,9 @@ class Followed(Protocol):
     nested: bool
     """Whether its rows have inner rows; then what changed are whole rows, each key as it was and as it is."""
 
+    def name_at(self, version: int) -> str:
+        """What it was called at a version."""
+
     def newest(self) -> int:
         """The newest version that may have changed it."""
 

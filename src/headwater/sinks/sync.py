@@ -49,7 +49,7 @@ def decided(there: Place | None, view: Followed, newest: int, what: str) -> Next
     """What a target that is at a place needs; None if nothing. `what` is what it is called in errors."""
     if there is None:
         return Next(None, "it is new", fresh=True)
-    if there.view != view.name:
+    if there.view not in (view.name, view.name_at(there.version)):
         raise QueryError(
             f"{what} is a copy of `{there.view}`, and not of `{view.name}`",
             hint="take another directory, or another table",

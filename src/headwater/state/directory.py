@@ -23,7 +23,7 @@ FORMAT = 2
 """The format that is written: 2 since runs say their version and round, and records have a seal."""
 STAGING = "staging"
 """The folder of changes that are being applied."""
-_STAGED = re.compile(r"[0-9a-f]{32}\.arrow")
+_STAGED = re.compile(r"[0-9a-f]{32}(-[0-9a-f]+)*\.arrow")
 _MARK = re.compile(r"epoch-\w+\.json")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 _ALLOWED = {"lost+found"}

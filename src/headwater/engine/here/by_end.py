@@ -9,21 +9,19 @@ million values is read only when its least one goes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from headwater.engine.here.by_round import Entries, at_round, entries, round_of
-from headwater.engine.here.equal_rows import consolidated
 from headwater.engine.rings import spec_of
 from headwater.engine.working import Working
-from headwater.plan.program import WEIGHT, FromBag, Stratum
+from headwater.plan.program import FromBag, Stratum
 from headwater.state.keys import Bools, Ints, boundaries, canonical, parts, sort_order
-from headwater.state.run import column
+from headwater.state.run import cast, column
 
-PROBE, VALUE = "_p", "_v"
 KNOWN = 1 << 40
 """The weight of an end that is known, among those of new values: more than any of these can be."""
 
@@ -58,55 +56,55 @@ class _Ends:
         """The keys of which something is new up to their round: for others nothing changes later."""
 
     def changed(self) -> tuple[tuple[pa.Table, pa.Array], pa.Table]:
+        """What groups are answered from now, less what they were answered before and in earlier rounds."""
         ends = {b.column: self._end(b) for b in self.stratum.from_bags}
-        live = self._live(list(ends.values()))
-        now = pa.table({n: column(self.keys, n) for n in self.names} | ends)
-        tables, weights = [now.filter(pa.array(live))], [np.ones(int(live.sum()), np.int64)]
-        for side in (self.before, self.told):
-            said = side.upto(self.rounds)
-            cells = {n: column(said.table, c) for n, c in self.kept.items()}
-            table = pa.table(cells | {self.at: pa.array(self.rounds[said.probe])})
-            tables.append(table.select(now.column_names).cast(now.schema))
-            weights.append(-np.asarray(column(said.table, "r0")))
-        made = pa.concat_tables(tables)
-        for name, _ in self.stratum.group.ring:  # nothing but whether there are rows is asked of it
-            made = made.append_column(name, pa.array(np.ones(made.num_rows, np.int64)))
-        return (made, pa.array(np.concatenate(weights))), self._later()
+        live = np.flatnonzero(self._live(list(ends.values())))
+        said = [side.upto(self.rounds) for side in (self.before, self.told)]
+        probe = np.concatenate([live, *(side.probe for side in said)])
+        some, cells = pa.array(probe), dict[str, pa.Array]()
+        for n in self.names:
+            cells[n] = column(self.keys, n).take(some)
+        for n, now in ends.items():
+            answers = [cast(column(side.table, self.kept[n]), now.type) for side in said]
+            cells[n] = pa.concat_arrays([now.take(pa.array(live)), *answers])
+        for n, _ in self.stratum.group.ring:  # nothing but whether there are rows is asked of it
+            cells[n] = pa.array(np.ones(len(probe), np.int64))
+        gone = [-np.asarray(column(side.table, "r0")) for side in said]
+        weights = np.concatenate([np.ones(len(live), np.int64), *gone])
+        return (pa.table(cells), pa.array(weights)), self._later()
 
     def _end(self, b: FromBag) -> pa.Array:
         """The ends of the groups now, up to their rounds."""
+        t, last, groups = spec_of(b.map).types[b.items[0]], b.function == "max", len(self.rounds)
         new = entries(self.working.new(b.map.name), self.keys, self.at)
-        known = self._values(self.before, self.kept[b.column])
-        found = _nearer(known, self._values(new, b.items[0]), len(self.rounds))
-        self.moved |= found.moved
-        probes, values = [found.probe], [found.values]
-        if found.gone.any():
-            whole = self._whole(found.gone, b, new)
-            self.later.append(new)
-            probes.append(np.asarray(column(whole, PROBE)))
-            values.append(column(whole, VALUE))
-        t = spec_of(b.map).types[b.items[0]]
-        every = pa.concat_arrays([v.cast(t) for v in values])
-        return _ends(np.concatenate(probes), every, len(self.rounds), b.function == "max")
+        known = self._values(self.before, self.kept[b.column], t)
+        came = self._values(new, b.items[0], t)
+        both = _Values([known, came])
+        some, gone = both.nearer(len(known.probe), groups, self.moved)
+        ends = both.ends(some, groups, last)
+        if gone.any():
+            whole = _Values(self._whole(gone, b, new, t))
+            there, _ = whole.summed(np.arange(len(whole.probe)), whole.weight, positive=True)
+            both_ends = pa.concat_arrays([ends, whole.ends(there, groups, last)])
+            ends = both_ends.take(pa.array(np.arange(groups) + groups * gone))
+        return ends
 
-    def _values(self, side: Entries, name: str) -> pa.Table:
-        """The values of entries up to the rounds of their keys."""
+    def _values(self, side: Entries, name: str, t: pa.DataType) -> _Side:
+        """The values of entries up to the rounds of their keys; NULL is none."""
         some = side.upto(self.rounds)
-        cells = [pa.array(some.probe), column(some.table, name), column(some.table, "r0")]
-        table = pa.table(cells, [PROBE, VALUE, WEIGHT])
-        values = cells[1]
-        return table.filter(values.is_valid()) if values.null_count else table
+        values, weight = cast(column(some.table, name), t), np.asarray(column(some.table, "r0"))
+        if not values.null_count:
+            return _Side(some.probe, values, weight)
+        there = np.asarray(values.is_valid())
+        return _Side(some.probe[there], values.drop_null(), weight[there])
 
-    def _whole(self, gone: Bools, b: FromBag, new: Entries) -> pa.Table:
-        """The values that are there now, of groups whose end has gone."""
+    def _whole(self, gone: Bools, b: FromBag, new: Entries, t: pa.DataType) -> list[_Side]:
+        """The values that there were, and those that are new, of groups whose end has gone."""
         where = np.flatnonzero(gone)
-        lost = self.keys.take(pa.array(where))
+        lost = self.keys if len(where) == len(gone) else self.keys.take(pa.array(where))
         old = entries(self.working.before(b.map.name), lost, self.at, where)
-        self.later.append(old)
-        mine = new.kept(gone[new.probe])
-        sides = [self._values(side, b.items[0]) for side in (old, mine)]
-        every = consolidated(pa.concat_tables(sides))
-        return every.filter(pc.greater(every.column(WEIGHT), 0))
+        self.later.extend((old, new))
+        return [self._values(side, b.items[0], t) for side in (old, new.kept(gone[new.probe]))]
 
     def _live(self, ends: list[pa.Array]) -> Bools:
         """Whether groups have rows: where there is a value; where there is none, their count says it.
@@ -145,50 +143,78 @@ class _Ends:
         return pa.concat_tables(tables)
 
 
-class _Nearer(NamedTuple):
-    """Values among which the ends of groups are, unless they have gone; and which groups have something new."""
+class _Side(NamedTuple):
+    """Values, for which of the keys each was found, and how often it comes or goes."""
 
     probe: Ints
     values: pa.Array
-    gone: Bools
-    moved: Bools
+    weight: Ints
 
 
-def _nearer(known: pa.Table, new: pa.Table, groups: int) -> _Nearer:
-    """The ends that are known, and the new values that are there; an end of which some are taken away may have gone."""
-    moved, gone = np.zeros(groups, np.bool_), np.zeros(groups, np.bool_)
-    if (_weights(known) > 0).all() and (_weights(new) > 0).all():  # nothing cancels
-        moved[np.asarray(column(new, PROBE))] = True
-        both = pa.concat_tables([known, new.cast(known.schema)])
-        return _Nearer(np.asarray(column(both, PROBE)), column(both, VALUE), gone, moved)
-    known, new = consolidated(known), consolidated(new)
-    moved[np.asarray(column(new, PROBE))] = True
-    marked = known.set_column(
-        known.schema.get_field_index(WEIGHT), WEIGHT, pa.array(np.full(known.num_rows, KNOWN))
-    )
-    both = consolidated(pa.concat_tables([marked, new.cast(marked.schema)]))
-    probe, weight = np.asarray(column(both, PROBE)), _weights(both)
-    gone[probe[(weight > KNOWN // 2) & (weight < KNOWN)]] = True
-    there = np.flatnonzero((weight > 0) & ~gone[probe])
-    return _Nearer(probe[there], column(both, VALUE).take(pa.array(there)), gone, moved)
+class _Values:
+    """Values of several sides together; each has a code, a whole number that orders and equals as the value does."""
 
+    def __init__(self, sides: Sequence[_Side]):
+        self.probe = np.concatenate([s.probe for s in sides])
+        self.weight = np.concatenate([s.weight for s in sides])
+        self.values = pa.concat_arrays([s.values for s in sides])
+        self.code = _codes(self.values)
 
-def _weights(table: pa.Table) -> Ints:
-    return np.asarray(column(table, WEIGHT))
+    def summed(self, some: Ints, weight: Ints, positive: bool = False) -> tuple[Ints, Ints]:
+        """Equal values of a key once, their weights added; of those that are not zero, or are positive."""
+        if len(some) > 1:
+            order = np.lexsort((self.code[some], self.probe[some]))
+            some = some[order]
+            probe, code = self.probe[some], self.code[some]
+            first = np.append(True, (probe[1:] != probe[:-1]) | (code[1:] != code[:-1]))
+            starts = np.flatnonzero(first)
+            some, weight = some[starts], np.add.reduceat(weight[order], starts)
+        kept = weight > 0 if positive else weight != 0
+        return (some, weight) if kept.all() else (some[kept], weight[kept])
 
+    def nearer(self, known: int, groups: int, moved: Bools) -> tuple[Ints, Bools]:
+        """The ends that are `known`, which come first, and new values that are there; and the keys whose end may have gone.
 
-def _ends(probe: Ints, values: pa.Array, groups: int, last: bool) -> pa.Array:
-    """The least or the greatest of the values of each group; NULL where there are none."""
-    if values.type == pa.int64():
+        An end of which some are taken away may have gone: the group has to be read. Keys of which something is new have
+        then moved.
+        """
+        gone, every = np.zeros(groups, np.bool_), np.arange(len(self.probe))
+        if (self.weight > 0).all():  # nothing cancels
+            moved[self.probe[known:]] = True
+            return every, gone
+        old, _ = self.summed(every[:known], self.weight[:known])
+        new, came = self.summed(every[known:], self.weight[known:])
+        moved[self.probe[new]] = True
+        both = np.append(old, new)
+        both, weight = self.summed(both, np.append(np.full(len(old), KNOWN), came))
+        probe = self.probe[both]
+        gone[probe[(weight > KNOWN // 2) & (weight < KNOWN)]] = True
+        return both[(weight > 0) & ~gone[probe]], gone
+
+    def ends(self, some: Ints, groups: int, last: bool) -> pa.Array:
+        """Of some values the least or the greatest of each key; NULL where there is none."""
         limits = np.iinfo(np.int64)
         nearer, far = (np.maximum, limits.min) if last else (np.minimum, limits.max)
-        ends, there = np.full(groups, far, np.int64), np.zeros(groups, np.bool_)
-        nearer.at(ends, probe, np.asarray(values))
-        there[probe] = True
-        return pa.array(ends, mask=~there)
-    order = sort_order(probe, parts(canonical(values)))
-    starts = boundaries(probe[order], [])
-    chosen = np.append(starts[1:], len(order))[: len(starts)] - 1 if last else starts
-    places = np.full(groups, -1, np.int64)
-    places[probe[order[chosen]]] = order[chosen]
-    return values.take(pa.array(places, mask=places < 0))
+        ends, none = np.full(groups, far, np.int64), np.ones(groups, np.bool_)
+        nearer.at(ends, self.probe[some], self.code[some])
+        none[self.probe[some]] = False
+        if self.values.type == pa.int64():
+            return pa.array(ends, mask=none)
+        place = np.zeros(len(self.code), np.int64)
+        place[self.code] = np.arange(len(self.code))
+        ends[none] = 0
+        found = place[ends] if len(place) else ends
+        return self.values.take(pa.array(found, mask=none))
+
+
+def _codes(values: pa.Array) -> Ints:
+    """Whole numbers that are equal and in order where the values are: themselves, or their ranks."""
+    if values.type == pa.int64():
+        return np.asarray(values)
+    columns, ranks = parts(canonical(values)), np.zeros(len(values), np.int64)
+    order = sort_order(ranks, columns)
+    first = np.zeros(len(values), np.int64)
+    first[boundaries(ranks, columns, order)[1:]] = 1
+    out = np.empty(len(values), np.int64)
+    out[order] = np.cumsum(first)
+    return out

@@ -1,16 +1,15 @@
 """Rounds on Spark: one job for all statements of a round, whatever their maps and views.
 
-    pieces of changes ─► statements in one Python hop ─► (part, map, Arrow bytes) ─► one exchange ─► merge and write
+    pieces of changes ─► statements in one Python hop ─► (part, map, place) ─► one exchange ─► merge and write
 
-The first hop reads its pieces and looks up by itself, and gives for every map and part of the hash space one row of
-Arrow bytes, so that the exchange moves a few large rows of one shape. The second merges its part of every map and
-writes one file; names of runs and touched groups come back. Scalars that only Spark can evaluate cut a statement's
-first hop in two, with Spark SQL between.
+The first hop reads its pieces and looks up by itself, adds up what it emits, which sorts it, and leaves it in a file, for every map
+and part of the hash space a stretch (`exchange.py`): the exchange moves names. The second merges its part of every map, which is
+in order but for some seams, and writes one file; names of runs and touched groups come back. Scalars that only Spark can evaluate
+cut a statement's first hop in two, with Spark SQL between.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
@@ -30,7 +29,9 @@ from headwater.engine.here.scalars.zones import UTC_NAMES
 from headwater.engine.here.statements import Hop, emit, in_arrow, run, segments, start, step
 from headwater.engine.ledgers import LEDGER
 from headwater.engine.slices import Piece, pieces_of, weighed
-from headwater.engine.spark import skew
+from headwater.engine.spark import exchange, skew
+from headwater.engine.spark.exchange import EMITTED, RESULTS, left, results
+from headwater.engine.spark.progress import showing
 from headwater.engine.spark.session import Session, in_sql, plain, telling
 from headwater.engine.spark.skew import Routing
 from headwater.engine.working import Working
@@ -53,7 +54,6 @@ from headwater.state.run import Generation, RunRef, Runs
 from headwater.state.store import DATA
 from headwater.state.zones import Zoned
 
-BLOBS = "part int, name string, content binary"
 T = TypeVar("T")
 
 
@@ -79,25 +79,32 @@ class Cluster:
         self.working.on_spark = True
         made: list[str] = []
         total = sum(changes[n].rows for n in {s.drives for s in statements})
-        parts = max(self.session.partitions, -(-total // policy.PER_PART))
+        emitted = sum(changes[s.drives].rows for s in statements)
+        parts = max(self.session.partitions, -(-emitted // policy.PER_PART))
         names = {s.target.name for s in statements}
         known = [slim_stratum(s) for s in strata if names & {m.name for m in s.maps}]
-        routing = Routing(parts, skew.free(statements, known), policy.HEAVY)
+        marks = [exchange.new_mark(), exchange.new_mark()]
+        free = skew.free(statements, known)
+        routing = Routing(parts, free, policy.HEAVY, marks[0], policy.INLINE)
         self.working.next_round()
         try:
-            with telling("carrying a change through the views"):
+            with (
+                telling("carrying a change through the views"),
+                showing(self.session.spark, f"{total:,} rows through {len(names)} maps"),
+            ):
                 try:
                     frames = self._frames(statements, changes, routing, made)
                     return self._merged(frames, known, routing, answered)
                 except Exception as e:
                     if self.without_arrow or ArrowCannot.__name__ not in str(e):
                         raise
-                    self.without_arrow = (
-                        True  # Spark has a value for it, or the error that it should be
-                    )
+                    # Spark has a value for it, or the error that it should be.
+                    self.without_arrow = True
+                    routing = replace(routing, mark=marks[1])
                     frames = self._frames(statements, changes, routing, made)
                     return self._merged(frames, known, routing, answered)
         finally:
+            exchange.sweep(self.root, marks)
             for name in made:
                 (self.root / name).unlink(missing_ok=True)
 
@@ -108,7 +115,7 @@ class Cluster:
         routing: Routing,
         made: list[str],
     ) -> list[DataFrame]:
-        """(part, map, bytes) of all statements, a DataFrame for each hop."""
+        """What all statements emit, as rows of the exchange; a DataFrame for each hop."""
         out = []
         for name in dict.fromkeys(s.drives for s in statements):
             mine = [slim(s) for s in statements if s.drives == name]
@@ -120,7 +127,7 @@ class Cluster:
             quick = [s for s in mine if self.quick(s.steps)]
             if quick:
                 out.append(
-                    self._numbers(pieces).mapInArrow(self._emitter(quick, pieces, routing), BLOBS)
+                    self._numbers(pieces).mapInArrow(self._emitter(quick, pieces, routing), EMITTED)
                 )
                 self.session.counts.hops += 1
             for s in mine:
@@ -170,12 +177,12 @@ class Cluster:
         task = self.task()
 
         def emitting(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            working = task.working()
+            working, root, files = task.working(), Path(task.root), exchange.names(routing.mark)
             for piece in given(batches, pieces):
-                for table in piece.read(Path(task.root), working):
+                for table in piece.read(root, working):
                     for s in statements:
                         for rows in little_by_little(s, table, working, piece.share):
-                            yield from blobs(s.target, rows, routing)
+                            yield from left(s.target, rows, routing, root, files)
 
         return emitting
 
@@ -198,13 +205,14 @@ class Cluster:
         rest, names = tuple(todo), frame.columns
 
         def finishing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            working = task.working()
+            working, files = task.working(), exchange.names(routing.mark)
             for batch in batches:
                 given = pa.Table.from_batches([batch]).rename_columns(names)
-                yield from blobs(s.target, emit(s, step(rest, given, working, in_arrow)), routing)
+                found = emit(s, step(rest, given, working, in_arrow))
+                yield from left(s.target, found, routing, Path(task.root), files)
 
         self.session.counts.hops += 1
-        return _numbered(frame).mapInArrow(finishing, BLOBS)
+        return _numbered(frame).mapInArrow(finishing, EMITTED)
 
     def _hop(
         self,
@@ -262,21 +270,14 @@ class Cluster:
         task = self.task()
         wanted = {s.name for s in strata if s.name in answered}
         sent = whole.repartitionById(routing.parts, "part").mapInArrow(
-            _merger(task, strata, wanted, routing), "name string, content binary"
+            _merger(task, strata, wanted, routing), RESULTS
         )
         counts = self.session.counts
         counts.jobs += 1
         counts.exchanges += 1
         counts.hops += 1
-        touched: dict[str, list[pa.Table]] = {}
-        for row in sent.toArrow().to_pylist():
-            if row["name"] == "":
-                refs = json.loads(row["content"])
-                self.working.add_stored(
-                    {n: list(map(RunRef.of_data, rs)) for n, rs in refs.items()}
-                )
-            else:
-                touched.setdefault(row["name"], []).append(from_bytes(row["content"]))
+        refs, touched = exchange.received(sent.toArrow(), self.root)
+        self.working.add_stored(refs)
         return {n: pa.concat_tables(tables) for n, tables in touched.items()}
 
     # --- answers of many groups ------------------------------------------------------------------------------------
@@ -291,38 +292,32 @@ class Cluster:
         made: list[str] = []
         pieces = weighed(keys, weights, self.root, self.session.partitions, made)
         task, known = self.task(), slim_stratum(stratum)
+        mark, inline = exchange.new_mark(), policy.INLINE
 
         def answering(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            root = Path(task.root)
             for piece in given(batches, pieces):
                 working = task.working()
-                for table in piece.read(Path(task.root), working):
+                for table in piece.read(root, working):
                     found = components(working, known, table)
                     if known.answers is not None:
                         keep_answers(working, known, found)
-                    yield from _results({known.name: found}, working.written(LocalFiles(task.root)))
+                    refs = working.written(LocalFiles(task.root))
+                    yield from results({known.name: found}, refs, root, mark, inline)
 
         try:
-            with telling("answering the groups of a view"):
-                sent = (
-                    self._numbers(pieces)
-                    .mapInArrow(answering, "name string, content binary")
-                    .toArrow()
-                )
+            what = "answering the groups of a view"
+            with telling(what), showing(self.session.spark, f"{what}, {keys.num_rows:,} of them"):
+                sent = self._numbers(pieces).mapInArrow(answering, RESULTS).toArrow()
+            refs, tables = exchange.received(sent, self.root)
         finally:
+            exchange.sweep(self.root, [mark])
             for name in made:
                 (self.root / name).unlink(missing_ok=True)
         self.session.counts.jobs += 1
         self.session.counts.hops += 1
-        tables = []
-        for row in sent.to_pylist():
-            if row["name"] == "":
-                refs = json.loads(row["content"])
-                self.working.add_stored(
-                    {n: list(map(RunRef.of_data, rs)) for n, rs in refs.items()}
-                )
-            else:
-                tables.append(from_bytes(row["content"]))
-        return pa.concat_tables(tables)
+        self.working.add_stored(refs)
+        return pa.concat_tables(tables[known.name])
 
 
 # --- what runs in tasks --------------------------------------------------------------------------------------------
@@ -371,26 +366,16 @@ def _merger(
         for batch in batches:
             for row in batch.to_pylist():
                 mine = emitted.setdefault(row["part"], {})
-                mine.setdefault(row["name"], []).append(from_bytes(row["content"]))
+                mine.setdefault(row["name"], []).append(exchange.taken(row, Path(task.root)))
         for part, changes in emitted.items():
             working = task.working()
             working.reads_new = True
             touched = merge(working, strata, changes, wanted)
             cut = partial(routing.runs, part)
-            yield from _results(touched, working.written(LocalFiles(task.root), cut))
+            refs = working.written(LocalFiles(task.root), cut)
+            yield from results(touched, refs, Path(task.root), routing.mark, routing.inline)
 
     return merging
-
-
-def _results(
-    tables: Mapping[str, pa.Table], refs: Mapping[str, list[RunRef]]
-) -> Iterator[pa.RecordBatch]:
-    """Tables by name, and with no name the runs that were written."""
-    rows = [{"name": n, "content": bytes_of(t)} for n, t in tables.items()]
-    named = {n: [r.data() for r in rs] for n, rs in refs.items()}
-    rows.append({"name": "", "content": json.dumps(named).encode()})
-    schema = pa.schema([("name", pa.string()), ("content", pa.binary())])
-    yield pa.RecordBatch.from_pylist(rows, schema=schema)
 
 
 def little_by_little(
@@ -411,28 +396,6 @@ def little_by_little(
         # All who share a piece must divide the same rows, so it is the share that is halved.
         for i in (2 * which, 2 * which + 1):
             yield from little_by_little(s, table, working, (i, 2 * times))
-
-
-def blobs(target: Map, table: pa.Table, routing: Routing) -> Iterator[pa.RecordBatch]:
-    """Emitted rows as Arrow bytes, a row for each part that they are routed to."""
-    if table.num_rows == 0:
-        return
-    schema = pa.schema([("part", pa.int32()), ("name", pa.string()), ("content", pa.binary())])
-    for part, mine in routing.routed(target, table):
-        row = {"part": part, "name": target.name, "content": bytes_of(mine)}
-        yield pa.RecordBatch.from_pylist([row], schema=schema)
-
-
-def bytes_of(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as out:
-        out.write_table(table)
-    return bytes(sink.getvalue().to_pybytes())
-
-
-def from_bytes(content: bytes) -> pa.Table:
-    with pa.ipc.open_stream(content) as reader:
-        return reader.read_all()
 
 
 def _numbered(frame: DataFrame) -> DataFrame:

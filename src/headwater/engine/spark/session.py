@@ -221,8 +221,8 @@ class Session:
             first = next(s for s in steps)
             scalar = first.scalar if isinstance(first, Bind) else first.condition
             raise EngineError(
-                f"only Spark can evaluate `{scalar.sql}`, and the database was opened with execution='here'",
-                hint="open it with execution='auto', or write the expression with other functions\nthe database is as it was before",
+                f"only Spark can evaluate `{scalar.sql}`, and execution='here' keeps rows in this process",
+                hint="give execution='auto', or write the expression with other functions\nthe database is as it was before",
             )
         read = {n for s in steps for n in (s.scalar if isinstance(s, Bind) else s.condition).reads}
         given = [n for n in table.column_names if n in read]

@@ -4,7 +4,7 @@ The task of an entry is a part of the hash space, that of the hash of its map's 
 than others, a label with a large inner bag or a frequent join key, would make one task the longest; so the rows of a
 key that is *heavy* are treated apart, in the hop that emits them:
 
-    equal keys are added up first     a sum over a frequent group, or over everything, is one row for each task
+    equal keys are added up first     a sum over a frequent group, or over everything, is one row for each piece
     the whole key says the part       where a map is a sum of its runs, so that nobody minds who writes an entry
 
 Whoever merges an entry of a key that belongs to another part writes it into a run of its own, so that the ranges of
@@ -28,10 +28,6 @@ from headwater.state.run import hashes, prepared
 
 EVEN = 2
 """A key is heavy if it has more than one half of the rows that each part should have."""
-SAMPLE = 8192
-"""Rows that are looked at to see whether keys are repeated."""
-REPEATED = 4
-"""Rows for each different key, from which on adding them up is worth a sort."""
 
 
 @dataclass(frozen=True)
@@ -45,13 +41,16 @@ class Routing:
     parts: int
     free: frozenset[str]
     heavy: int
+    mark: str = ""
+    """How the files begin in which tasks leave what is large for those that merge it."""
+    inline: int = 1 << 20
+    """Bytes above which it is large."""
 
     def routed(self, target: Map, table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
-        """Emitted rows by part."""
-        h = _hashes(table, target.route)
-        if len(h) > self.heavy and set(target.route) == set(target.columns) and _repeated(h):
+        """Emitted rows by part; many of them added up, and so in order, which whoever merges them need not sort again."""
+        if table.num_rows > self.heavy:
             table = added_up(target, table)
-            h = _hashes(table, target.route)
+        h = _hashes(table, target.route)
         limit = max(self.heavy, len(h) // (EVEN * self.parts))
         heavy = _heavy(h, limit) if self.parts > 1 else None
         if heavy is None:
@@ -60,16 +59,13 @@ class Routing:
         light = pa.array(~heavy)
         rows, by = table.filter(pa.array(heavy)), h[heavy]
         whole = _hashes(rows, target.columns)
-        if _repeated(whole):
-            rows = added_up(target, rows)
-            by, whole = _hashes(rows, target.route), _hashes(rows, target.columns)
         both = pa.concat_tables([table.filter(light), rows])
         chosen = whole if target.name in self.free else by
         yield from self._cut(both, np.concatenate((h[~heavy], chosen)))
 
     def _cut(self, table: pa.Table, h: Ints) -> Iterator[tuple[int, pa.Table]]:
         place = part_of(h, self.parts)
-        if self.parts > 1:
+        if (place[1:] < place[:-1]).any():
             order = np.argsort(place, kind="stable")
             table, place = table.take(pa.array(order)), place[order]
         starts = np.flatnonzero(np.append(True, place[1:] != place[:-1]))
@@ -116,12 +112,6 @@ def added_up(target: Map, table: pa.Table) -> pa.Table:
 
 def _hashes(table: pa.Table, names: Iterable[str]) -> Ints:
     return np.asarray(hashed(table, names))
-
-
-def _repeated(h: Ints) -> bool:
-    """Whether there are several rows for most keys, as far as a sample tells."""
-    some = h[:: -(-len(h) // SAMPLE)] if len(h) else h
-    return REPEATED * len(np.unique(some)) <= len(some)
 
 
 def _heavy(h: Ints, limit: int) -> Bools | None:
