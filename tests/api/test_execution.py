@@ -11,6 +11,7 @@ import pytest
 
 import headwater as hw
 from corpus_edits import entries
+from headwater.engine import policy
 from headwater.engine.change import FOLDER
 from headwater.errors import EngineError, HeadwaterError
 
