@@ -12,6 +12,7 @@ import argparse
 from collections.abc import Callable
 
 from benchmarks import (
+    bulk,
     compile,
     dataflow,
     io,
@@ -28,10 +29,21 @@ from benchmarks import (
 )
 from benchmarks.report import ROOT, SCALES, TRIAL, Report
 
+
+def all_views(report: Report, pieces: tuple[str, ...] = ()) -> None:
+    """Views, small changes of them, loads and large ones; or some pieces alone."""
+    large = tuple(p for p in pieces if p in bulk.PIECES)
+    small = tuple(p for p in pieces if p not in large)
+    if small or not pieces:
+        views.run(report, small)
+    if large or not pieces:
+        bulk.run(report, large)
+
+
 PARTS: dict[str, Callable[[Report], None]] = {
     "compile": compile.run,
     "state": state.run,
-    "views": views.run,
+    "views": all_views,
     "sql": sql.run,
     "nested": nested.run,
     "nested-batch": nested_batch.run,
@@ -50,7 +62,7 @@ def main() -> None:
     parser.add_argument(
         "--only",
         nargs="+",
-        choices=[*streams_order.PIECES, *loops.PIECES, *views_small.PIECES],
+        choices=[*streams_order.PIECES, *loops.PIECES, *views_small.PIECES, *bulk.PIECES],
         help=f"some pieces of streams-order or views, or some loops, alone, written to {TRIAL.relative_to(ROOT)}",
     )
     parser.add_argument(
@@ -66,11 +78,15 @@ def main() -> None:
         print(report.summary())
         return
     if given.only:
-        chosen = {"iteration": loops, "views": views_small, "streams-order": streams_order}
-        part = next(n for n, m in chosen.items() if set(given.only) <= {*m.PIECES})
+        chosen = {
+            "iteration": loops.PIECES,
+            "views": [*views_small.PIECES, *bulk.PIECES],
+            "streams-order": streams_order.PIECES,
+        }
+        part = next(n for n, pieces in chosen.items() if set(given.only) <= {*pieces})
         report = Report(part, given.scale)
         report.folder = TRIAL
-        runs = {"iteration": loops.run, "views": views.run, "streams-order": streams_order.run}
+        runs = {"iteration": loops.run, "views": all_views, "streams-order": streams_order.run}
         runs[part](report, tuple(given.only))
         report.write()
         print(report.summary())

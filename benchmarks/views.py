@@ -5,7 +5,7 @@ deletions; the first of integers and of doubles, and with increments of two size
 every increment the same change is also made to the tables that DuckDB and Spark recompute from (not timed), and the
 answers are compared before a number counts. Each experiment also runs at a tenth of its size: an increment must not
 notice the difference. Spark recomputes from Parquet files; DuckDB from its own tables in memory. Small changes, of many
-views and of growing state, are in `views_small`.
+views and of growing state, are in `views_small`, loads and large ones in `bulk`.
 """
 
 from __future__ import annotations

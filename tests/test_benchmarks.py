@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from benchmarks import (
+    bulk,
     edits,
     loops,
     streams_compared,
@@ -48,6 +49,18 @@ def test_small_changes(piece: str, tmp_path: Path) -> None:
     views_small.run(report, tmp_path / "state", (piece,))
     report.write()
     assert report.samples and not report.targets  # times of a trial say nothing
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.parametrize("piece", list(bulk.PIECES))
+def test_large_changes(piece: str, tmp_path: Path) -> None:
+    """A load and the curve, each beside an oracle."""
+    report = Report("views", "small")
+    report.folder = tmp_path
+    bulk.run(report, (piece,))
+    report.write()
+    assert report.samples and not report.targets
 
 
 def test_edits(tmp_path: Path) -> None:

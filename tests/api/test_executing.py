@@ -16,7 +16,15 @@ import pytest
 import headwater as hw
 from headwater.api.executing import read_script
 from headwater.api.rehearsing import rehearsed
-from headwater.errors import BadChange, InUse, NameTaken, ParseError, QueryError, UnknownName
+from headwater.errors import (
+    BadChange,
+    HeadwaterError,
+    InUse,
+    NameTaken,
+    ParseError,
+    QueryError,
+    UnknownName,
+)
 
 SCRIPT = """-- a shop; with notes
 CREATE SOURCE orders (id BIGINT, customer STRING, price DECIMAL(10,2), PRIMARY KEY (id))
@@ -307,3 +315,40 @@ def test_a_sink_is_made_shown_and_dropped(db: hw.Database, tmp_path: Path) -> No
         db.execute("DROP SOURCE s")
     db.execute("DROP SOURCE s CASCADE")
     assert not db.sources and not db.views and not db.sinks
+
+
+def test_comments_are_kept_and_shown(tmp_path: Path) -> None:
+    """Also by another process, over another query, another name, and where the next statement says none; said again it is no change."""
+    with hw.open(tmp_path / "db") as db:
+        db.execute("CREATE SOURCE s (g INT, v INT)")
+        db.execute(
+            "CREATE MATERIALIZED VIEW t COMMENT 'sums, by group' AS SELECT g, sum(v) AS v FROM s GROUP BY g"
+        )
+        db.apply({"s": [(1, 2)]})
+        version = db.version
+        db.execute(
+            "CREATE MATERIALIZED VIEW t COMMENT 'sums, by group' AS SELECT g, sum(v) AS v FROM s GROUP BY g"
+        )
+        assert db.version == version
+    with hw.open(tmp_path / "db") as db:
+        db.execute(
+            "CREATE OR REPLACE MATERIALIZED VIEW t AS SELECT g, max(v) AS v FROM s GROUP BY g"
+        )
+        db.rename("t", "u")
+        assert db._shown("views").column("comment").to_pylist() == ["sums, by group"]
+        db.execute(
+            "CREATE OR REPLACE MATERIALIZED VIEW u COMMENT 'the most' AS SELECT g, max(v) AS v FROM s GROUP BY g"
+        )
+        assert db.catalog.views["u"].comment == "the most"
+        assert db.table("u").to_pylist() == [{"g": 1, "v": 2, "_w": 1}]
+        assert not db.changes_table("u", db.version - 1).num_rows
+
+        @hw.materialized_view(comment="all of it")
+        def whole(s: Any) -> Any:
+            return [{"g": x.g} for x in s]
+
+        db.define([whole])
+        assert db.catalog.views["whole"].comment == "all of it"
+        for name, text, words in [("nobody", "x", "nobody"), ("u", 3, "the comment of `u`")]:
+            with pytest.raises(HeadwaterError, match=words):
+                db.comment(name, text)  # type: ignore[arg-type]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pyarrow as pa
 
 from headwater.calculus.types import BIGINT, INT
-from headwater.engine.spark.rounds import Task, _results
+from headwater.engine.spark.exchange import received, results
+from headwater.engine.spark.rounds import Task
 from headwater.engine.working import Working
 from headwater.plan.program import Map
 from headwater.state.files import LocalFiles
@@ -39,10 +39,9 @@ def test_an_increment_writes_the_zones_that_it_is_told(tmp_path: Path) -> None:
 def test_a_task_writes_them_too_and_tells_the_driver(tmp_path: Path) -> None:
     task = Task(str(tmp_path), {"m": MAP}, {}, {}, {}, False, (1, 0), {}, {"m": ("t", "k")})
     refs = written(task.working(), tmp_path, [4, 9])
-    (batch,) = _results({}, {"m": refs})
-    (sent,) = json.loads(batch.column("content")[0].as_py())["m"]
-    assert RunRef.of_data(sent).zone == (("t", 4, 9, False), ("k", 0, 1, False))
-    assert RunRef.of_data(sent) == refs[0]
+    told, _ = received(pa.Table.from_batches(results({}, {"m": refs}, tmp_path, "", 0)), tmp_path)
+    assert told["m"][0].zone == (("t", 4, 9, False), ("k", 0, 1, False))
+    assert told["m"] == refs
 
 
 def test_what_is_in_memory_is_written_with_them(tmp_path: Path) -> None:

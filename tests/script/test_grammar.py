@@ -53,7 +53,7 @@ def test_a_source_with_all_its_clauses() -> None:
         ("CREATE MATERIALIZED VIEW v AS SELECT 1 -- x", CreateView("v", "SELECT 1")),
         (
             "CREATE OR REPLACE MATERIALIZED VIEW v COMMENT 'c' AS WITH a AS (SELECT 1) SELECT * FROM a",
-            CreateView("v", "WITH a AS (SELECT 1) SELECT * FROM a", replace=True),
+            CreateView("v", "WITH a AS (SELECT 1) SELECT * FROM a", replace=True, comment="c"),
         ),
         (
             "CREATE MATERIALIZED VIEW IF NOT EXISTS v AS TABLE t",

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from headwater.api.catalog import Catalog, SourceDef
-from headwater.api.over import Over, closed_of
+from headwater.api.over import Over, closed_of, forgotten_of
 from headwater.engine import policy
 from headwater.engine.change import Change
 from headwater.engine.here import threads
@@ -149,7 +149,8 @@ def replaced_by_key(
         parts, maps = source.parts, source.maps
         # A topic may have tombstones of keys that never were, as it is made compact.
         strict = source.strict and source.format != "kafka"
-        at = Upserting(parts, maps, out.staged, working, root, strict, by, kept, late)
+        gone = None if kept is None else forgotten_of(source, over.closed)
+        at = Upserting(parts, maps, out.staged, working, root, strict, by, kept, late, gone)
         events, cores = by_key[name], threads.cores()
         if policy.carried_here(events.rows, RESOLVING, most, cores, session.known_cores):
             made = at.rows(number, events)

@@ -218,6 +218,8 @@ class ViewDef:
     """The version that planned it anew, as its query was replaced, or one that it reads; 0 if none did."""
     called: tuple[str, ...] = ()
     """What it was called before, as `SourceDef.called` has it."""
+    comment: str = ""
+    """What is said of it, for who looks at it."""
 
     @property
     def type(self) -> MapType:

@@ -119,7 +119,8 @@ class Declaring(Columns):
         an error, it replaces the row, or it is ignored and counted. `sequence_by` names a column that orders the events of a
         key, or says one with its type that comes with changes alone (`"lsn BIGINT"`): what is older than what is there, or than
         the deletion of what was, is dropped and counted in `Commit.stale`. An insert then replaces unless it is said, and
-        deletions give their sequence with their key; it is remembered until `forget`.
+        deletions give their sequence with their key; it is remembered until `forget`, or until what is closed of the
+        sequence, or of a column of the key, says that nothing older comes in.
         """
         _check_text(name, "name of a source")
         name = self.catalog.named(name)

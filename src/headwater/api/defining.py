@@ -26,7 +26,7 @@ class Defining(Executing):
     def define(
         self, program: ModuleType | Mapping[str, Any] | Iterable[MaterializedView]
     ) -> Commit:
-        """Defines the views that a module has by `@hw.materialized_view`, or some of them that are given, in one commit."""
+        """Defines the views that a module has by `@hw.materialized_view`, or some of them that are given, in one commit; and what they say of themselves."""
         views = collected(program)
         given: dict[str, Given] = {}
         for v in views:
@@ -42,9 +42,11 @@ class Defining(Executing):
             edit = self._edit(new)
             for n, v in said.items():
                 _check_schema(v, edit.catalog.views[n].type.key)
-        if not new:
-            return Commit(self.version, repeated=True, database=self)
-        return self._replaced(new)
+        done = self._replaced(new) if new else Commit(self.version, repeated=True, database=self)
+        for v in views:
+            if v.comment:
+                self.comment(v.name, v.comment)
+        return done
 
     def _is_as_given(self, name: str, given: Given) -> bool:
         """Whether a view is there with this query; that of a comprehension is compared by its term."""

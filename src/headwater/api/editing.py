@@ -78,7 +78,11 @@ class Editing:
                 text, language, term = read(asked.query, out.schemas())
                 made = check(name, text, language, term, asked.strategy, asked.key, asked.mode)
                 made = replace(made, created=known.created if known else version)
-                made = made if known is None else replace(made, called=known.called)
+                made = (
+                    made
+                    if known is None
+                    else replace(made, called=known.called, comment=known.comment)
+                )
             else:
                 assert known is not None, name
                 term, made = self._read_again(out, known, read)

@@ -97,7 +97,10 @@ class Executing(Renaming):
                 known = self.catalog.named(made.name)
                 if made.if_absent and known in self.catalog.views:
                     return ViewHandle(self, known)
-                return self.view(made.name, made.query, replace=made.replace)
+                view = self.view(made.name, made.query, replace=made.replace)
+                if made.comment is not None:
+                    self.comment(view.name, made.comment)
+                return view
             case CreateSink() as made:
                 return self._create_sink(made, beside)
             case Insert() as change:
@@ -216,6 +219,7 @@ class Executing(Renaming):
                     "view": pa.array([v.name for v in views], pa.string()),
                     "columns": pa.array([v.ddl.replace("`", "") for v in views], pa.string()),
                     "query": pa.array([v.text for v in views], pa.string()),
+                    "comment": pa.array([v.comment for v in views], pa.string()),
                 }
             )
         if what == "sinks":

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from headwater.api.catalog import Catalog, SourceDef
-from headwater.calculus.patterns import Punctuation, Punctuations, normal
+from headwater.calculus.patterns import Punctuation, Punctuations, Range, normal
 from headwater.calculus.types import Base, RecordType
 from headwater.errors import UnknownName
 from headwater.language.closes import Scheme as Closes
@@ -232,6 +232,24 @@ def is_bounded(program: Program, catalog: Catalog, view: str) -> bool:
     read = {r for m in maps for r in m.reads}
     sources = [s for s in catalog.sources.values() if not read.isdisjoint(s.relations)]
     return any(s.schemes or s.append_only for s in sources)
+
+
+def forgotten_of(source: SourceDef, closed: Mapping[str, Punctuations]) -> Punctuations:
+    """The deletions of a source that need not be remembered, as nothing older can come: in the columns of their map.
+
+    Where the sequence is closed up to a value, whatever is older than a deletion below it is late; where a column of the key is
+    closed, whatever has the key. A sequence that is no column of the rows says nothing of them.
+    """
+    kept, by = source.sequences, source.by
+    if kept is None or by.beside is not None or source.name not in closed:
+        return Punctuations.NONE
+    whole = [
+        p
+        for p in closed[source.name]
+        if all(n != by.sequence or (isinstance(q, Range) and q.low is None) for n, q in p.columns)
+    ]
+    names = {**dict(zip(by.key, kept.columns, strict=False)), by.sequence: kept.columns[-1]}
+    return Punctuations(whole, closed[source.name].types).rename(names)
 
 
 def held_by(catalog: Catalog) -> tuple[dict[str, str], frozenset[str]]:

@@ -26,6 +26,7 @@ from headwater.api.over import (
     Over,
     closed_of,
     declared_of,
+    forgotten_of,
     held_by,
     others,
     promises_of,
@@ -155,6 +156,9 @@ class Punctuating(Feeding):
                 out[name] = Fronted(dead, spec_of(m), fronts, lasting)
             elif dead:
                 out[name] = Promised(dead)
+        for source in self.catalog.sources.values():
+            if source.sequences is not None and (gone := forgotten_of(source, over.closed)):
+                out[source.sequences.name] = Promised(gone)
         return out
 
     def dead(self) -> dict[str, Punctuations]:

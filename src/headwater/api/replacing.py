@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace as replaced
 from typing import Any
 
 import pyarrow as pa
 
-from headwater.api.catalog import facts_of
+from headwater.api.catalog import Catalog, facts_of
 from headwater.api.declaring import Declaring
 from headwater.api.dropping import without_maps
 from headwater.api.editing import Edit, Editing, Given
@@ -105,6 +106,22 @@ class Replacing(Declaring):
                 else Given(query, known.strategy, known.key, mode_as(known))
             )
         return self._replaced(given)
+
+    def comment(self, name: str, text: str) -> None:
+        """Says something of a view, which SHOW VIEWS shows; in a commit that changes no rows, unless it is said already."""
+        with self._locked():
+            self._writing()
+            known = self.catalog.views.get(self.catalog.named(name))
+            if known is None:
+                raise self._unknown(name)
+            if not isinstance(text, str):
+                raise QueryError(f"the comment of `{name}` is {text!r}", hint="give it as text")
+            if known.comment != text:
+                made = replaced(known, comment=text)
+                views = {**self.catalog.views, known.name: made}
+                becomes = Catalog(self.catalog.sources, views), self.program
+                with self._commit(f"comment {known.name}", becomes, minor=True) as commit:
+                    commit.set(*facts_of(made))
 
     def error(self, name: str) -> Error:
         """How far a view in diffuse mode is from the fixpoint of its loops, which are computed anew from the sources."""

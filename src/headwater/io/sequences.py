@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headwater.calculus.patterns import Punctuations
 from headwater.calculus.types import (
     BIGINT,
     DATE,
@@ -30,6 +31,7 @@ from headwater.calculus.types import (
     RecordType,
 )
 from headwater.engine.here.statements import changes_of
+from headwater.engine.membership import matching
 from headwater.engine.probing import entries_at
 from headwater.engine.rings import spec_of
 from headwater.engine.working import Working
@@ -86,10 +88,19 @@ class Sequences:
     working: Working
 
     @staticmethod
-    def at(kept: Map, by: ByKey, keys: pa.Table, working: Working) -> Sequences:
-        """What is remembered of some keys."""
+    def at(
+        kept: Map,
+        by: ByKey,
+        keys: pa.Table,
+        working: Working,
+        forgotten: Punctuations | None = None,
+    ) -> Sequences:
+        """What is remembered of some keys; what is forgotten may be there still, in part, until runs are rewritten."""
         working.know(spec_of(kept))
-        return Sequences(kept, by, keys, entries_at(working.before(kept.name), keys), working)
+        found = entries_at(working.before(kept.name), keys)
+        if forgotten:
+            found = found.filter(pa.array(~matching(forgotten, found)))
+        return Sequences(kept, by, keys, found, working)
 
     def stale(self, name: str, events: pa.Table, place: Ints, old: pa.Table) -> Ints:
         """Which events are older than what is known of their key, as it is in the old rows or remembered."""

@@ -96,6 +96,8 @@ class Upserting:
     """The map of sequences, where events have any."""
     late: Punctuations | None = None
     """What is over, where rows that come too late are left out."""
+    forgotten: Punctuations | None = None
+    """Which sequences are remembered no more, as nothing older can come."""
 
     def rows(self, number: int, by_key: Change) -> Replaced:
         """Events of a relation as changes of it and of the arrays inside."""
@@ -110,7 +112,7 @@ class Upserting:
         old = self._old(number, latest.keys)
         known, stale = None, 0
         if self.sequences is not None:
-            known = Sequences.at(self.sequences, self.by, latest.keys, self.working)
+            known = Sequences.at(self.sequences, self.by, latest.keys, self.working, self.forgotten)
             behind = known.stale(part.name, events, latest.place, old[part.name])
             stale = int(behind.sum())
             events = known.oldest_first(events.filter(pa.array(~behind)))

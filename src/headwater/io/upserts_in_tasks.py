@@ -95,6 +95,7 @@ class InTasks:
                 staged[name] = Change(files=(*change.files, *files), rows=change.rows)
         return {
             "parts": at.parts,
+            "forgotten": at.forgotten,
             "maps": {n: slim_map(m) for n, m in at.maps.items()},
             "staged": staged,
             "strict": at.strict,

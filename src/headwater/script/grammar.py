@@ -225,10 +225,9 @@ class Reading:
             self.at -= 3
             raise self.wrong("OR REPLACE and IF NOT EXISTS are both said", "leave one of them out")
         name = self.name("a view")
-        if self.takes("COMMENT"):
-            self.text("the comment")  # for who reads the script, as other comments
+        comment = self.text("the comment") if self.takes("COMMENT") else None
         self.expect("AS", hint="CREATE MATERIALIZED VIEW name AS SELECT ...")
-        return CreateView(name, self.rest("the query"), replace, absent)
+        return CreateView(name, self.rest("the query"), replace, absent, comment)
 
     def _source(self) -> CreateSource:
         absent, name = self._absent(), self.name("a source")

@@ -25,12 +25,14 @@ class CreateSource:
 
 @dataclass(frozen=True)
 class CreateView:
-    """CREATE [OR REPLACE] MATERIALIZED VIEW [IF NOT EXISTS] name AS query."""
+    """CREATE [OR REPLACE] MATERIALIZED VIEW [IF NOT EXISTS] name [COMMENT 'text'] AS query."""
 
     name: str
     query: str
     replace: bool = False
     if_absent: bool = False
+    comment: str | None = None
+    """What is said of it, if something is; what was said before stays where nothing is."""
 
 
 @dataclass(frozen=True)

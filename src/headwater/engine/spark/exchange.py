@@ -1,16 +1,17 @@
-"""What tasks that emit leave for tasks that merge: a row for each part and map, with Arrow bytes or the place where they are.
+"""What tasks leave for each other and for the driver: rows with Arrow bytes, or with the place where they are.
 
-    many rows    into a staged file, a batch for each part; the row that goes through Spark names file and batch
+    many rows    into a staged file, a batch for each part that merges; the row that goes through Spark names file and batch
     few rows     in the row itself
 
-So the exchange moves names, and neither the JVM nor a socket sees what is large: a task maps the batch of its part as it lies
-in the file. Files begin with the mark of their round, by which they are taken away when it is over, whatever became of the
+So the exchange moves names, and neither the JVM nor a socket sees what is large: whoever takes it maps it as it lies in the
+file. Files begin with the mark of their round, by which they are taken away when it is over, whatever became of the
 tasks that wrote them. A task that is tried again leaves the same under the same names, for Spark gives up a job whose tasks send
 something else the second time; a file appears as a whole, so that nobody minds which of them wrote it.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,11 +25,14 @@ from pyspark import TaskContext
 from headwater.engine.change import FOLDER, staging
 from headwater.engine.spark.skew import Routing
 from headwater.plan.program import Map
+from headwater.state.run import RunRef
 
 BLOBS = "part int, name string, content binary"
 """The columns of a row that goes from a task to another."""
 EMITTED = f"{BLOBS}, file string, at int"
 """Those of one that may be a place."""
+RESULTS = "name string, content binary, file string"
+"""The columns of a row that goes from a task to the driver."""
 _SCHEMA = pa.schema(
     [
         ("part", pa.int32()),
@@ -89,6 +93,42 @@ def taken(row: Mapping[str, Any], root: Path) -> pa.Table:
         return from_bytes(row["content"])
     with pa.memory_map(str(root / row["file"])) as f:
         return pa.Table.from_batches([pa.ipc.open_file(f).get_batch(row["at"])])
+
+
+def results(
+    tables: Mapping[str, pa.Table],
+    refs: Mapping[str, Sequence[RunRef]],
+    root: Path,
+    mark: str,
+    inline: int,
+) -> Iterator[pa.RecordBatch]:
+    """What a task tells the driver: tables by name, and with no name the runs that it wrote."""
+    named = {n: [r.data() for r in rs] for n, rs in refs.items()}
+    rows: list[dict[str, Any]] = [{"name": "", "content": json.dumps(named).encode()}]
+    for name, table in tables.items():
+        if table.nbytes <= inline:
+            rows.append({"name": name, "content": bytes_of(table)})
+        else:
+            file = f"{mark}-{uuid.uuid4().hex}.arrow"
+            _write(root, file, [table])
+            rows.append({"name": name, "file": file})
+    schema = pa.schema([("name", pa.string()), ("content", pa.binary()), ("file", pa.string())])
+    yield pa.RecordBatch.from_pylist(rows, schema=schema)
+
+
+def received(
+    sent: pa.Table, root: Path
+) -> tuple[dict[str, list[RunRef]], dict[str, list[pa.Table]]]:
+    """The runs that tasks wrote, by map, and the tables that they told, by name."""
+    refs: dict[str, list[RunRef]] = {}
+    tables: dict[str, list[pa.Table]] = {}
+    for row in sent.to_pylist():
+        if row["name"] == "":
+            for name, written in json.loads(row["content"]).items():
+                refs.setdefault(name, []).extend(map(RunRef.of_data, written))
+        else:
+            tables.setdefault(row["name"], []).append(taken({"at": 0, **row}, root))
+    return refs, tables
 
 
 def sweep(root: Path, marks: Sequence[str]) -> None:

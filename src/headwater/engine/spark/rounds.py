@@ -10,7 +10,6 @@ cut a statement's first hop in two, with Spark SQL between.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
@@ -31,7 +30,7 @@ from headwater.engine.here.statements import Hop, emit, in_arrow, run, segments,
 from headwater.engine.ledgers import LEDGER
 from headwater.engine.slices import Piece, pieces_of, weighed
 from headwater.engine.spark import exchange, skew
-from headwater.engine.spark.exchange import EMITTED, bytes_of, from_bytes, left
+from headwater.engine.spark.exchange import EMITTED, RESULTS, left, results
 from headwater.engine.spark.progress import showing
 from headwater.engine.spark.session import Session, in_sql, plain, telling
 from headwater.engine.spark.skew import Routing
@@ -272,21 +271,14 @@ class Cluster:
         task = self.task()
         wanted = {s.name for s in strata if s.name in answered}
         sent = whole.repartitionById(routing.parts, "part").mapInArrow(
-            _merger(task, strata, wanted, routing), "name string, content binary"
+            _merger(task, strata, wanted, routing), RESULTS
         )
         counts = self.session.counts
         counts.jobs += 1
         counts.exchanges += 1
         counts.hops += 1
-        touched: dict[str, list[pa.Table]] = {}
-        for row in sent.toArrow().to_pylist():
-            if row["name"] == "":
-                refs = json.loads(row["content"])
-                self.working.add_stored(
-                    {n: list(map(RunRef.of_data, rs)) for n, rs in refs.items()}
-                )
-            else:
-                touched.setdefault(row["name"], []).append(from_bytes(row["content"]))
+        refs, touched = exchange.received(sent.toArrow(), self.root)
+        self.working.add_stored(refs)
         return {n: pa.concat_tables(tables) for n, tables in touched.items()}
 
     # --- answers of many groups ------------------------------------------------------------------------------------
@@ -301,38 +293,32 @@ class Cluster:
         made: list[str] = []
         pieces = weighed(keys, weights, self.root, self.session.partitions, made)
         task, known = self.task(), slim_stratum(stratum)
+        mark, inline = exchange.new_mark(), policy.INLINE
 
         def answering(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            root = Path(task.root)
             for piece in given(batches, pieces):
                 working = task.working()
-                for table in piece.read(Path(task.root), working):
+                for table in piece.read(root, working):
                     found = components(working, known, table)
                     if known.answers is not None:
                         keep_answers(working, known, found)
-                    yield from _results({known.name: found}, working.written(LocalFiles(task.root)))
+                    refs = working.written(LocalFiles(task.root))
+                    yield from results({known.name: found}, refs, root, mark, inline)
 
         try:
-            with telling("answering the groups of a view"):
-                sent = (
-                    self._numbers(pieces)
-                    .mapInArrow(answering, "name string, content binary")
-                    .toArrow()
-                )
+            what = "answering the groups of a view"
+            with telling(what), showing(self.session.spark, f"{what}, {keys.num_rows:,} of them"):
+                sent = self._numbers(pieces).mapInArrow(answering, RESULTS).toArrow()
+            refs, tables = exchange.received(sent, self.root)
         finally:
+            exchange.sweep(self.root, [mark])
             for name in made:
                 (self.root / name).unlink(missing_ok=True)
         self.session.counts.jobs += 1
         self.session.counts.hops += 1
-        tables = []
-        for row in sent.to_pylist():
-            if row["name"] == "":
-                refs = json.loads(row["content"])
-                self.working.add_stored(
-                    {n: list(map(RunRef.of_data, rs)) for n, rs in refs.items()}
-                )
-            else:
-                tables.append(from_bytes(row["content"]))
-        return pa.concat_tables(tables)
+        self.working.add_stored(refs)
+        return pa.concat_tables(tables[known.name])
 
 
 # --- what runs in tasks --------------------------------------------------------------------------------------------
@@ -388,20 +374,10 @@ def _merger(
             working.reads_new = True
             touched = merge(working, strata, changes, wanted)
             cut = partial(routing.runs, part)
-            yield from _results(touched, working.written(LocalFiles(task.root), cut))
+            refs = working.written(LocalFiles(task.root), cut)
+            yield from results(touched, refs, Path(task.root), routing.mark, routing.inline)
 
     return merging
-
-
-def _results(
-    tables: Mapping[str, pa.Table], refs: Mapping[str, list[RunRef]]
-) -> Iterator[pa.RecordBatch]:
-    """Tables by name, and with no name the runs that were written."""
-    rows = [{"name": n, "content": bytes_of(t)} for n, t in tables.items()]
-    named = {n: [r.data() for r in rs] for n, rs in refs.items()}
-    rows.append({"name": "", "content": json.dumps(named).encode()})
-    schema = pa.schema([("name", pa.string()), ("content", pa.binary())])
-    yield pa.RecordBatch.from_pylist(rows, schema=schema)
 
 
 def little_by_little(
