@@ -41,9 +41,14 @@ class Size:
 
 SIZES = {
     "small": Size(4_000, 2, 1),
-    "ordinary": Size(1_000_000, 9, 3),
+    "ordinary": Size(5_000_000, 9, 2),
     "full": Size(5_000_000, 9, 3),
 }
+EDITS = {
+    "a wider filter": "the filter of a join over {} rows widened by 1 %",
+    "another HAVING": "another HAVING over a join of {} rows",
+}
+"""The edits, as they are told of so many rows."""
 EARLY = 2
 """Edits that do not count."""
 
@@ -85,6 +90,7 @@ def run(report: Report) -> None:
         wider(report, db, tables, size, progress)
         other_having(report, db, tables, progress)
     progress.end()
+    tell(report)
 
 
 def wider(report: Report, db: hw.Database, tables: Tables, size: Size, progress: Progress) -> None:
@@ -108,11 +114,6 @@ def wider(report: Report, db: hw.Database, tables: Tables, size: Size, progress:
         seconds, _ = timed(lambda: db.view("joined", JOIN.format(limit)))
         check_join(db, tables, limit)
         report.sample("define", seconds, "s", edit="a wider filter", lines=size.lines)
-    tell(
-        report,
-        "a wider filter",
-        f"the filter of a join over {short(size.lines)} rows widened by 1 %",
-    )
 
 
 def other_having(report: Report, db: hw.Database, tables: Tables, progress: Progress) -> None:
@@ -141,22 +142,28 @@ def other_having(report: Report, db: hw.Database, tables: Tables, progress: Prog
     seconds, _ = timed(define)
     check_report(db, tables, least + 1)
     report.sample("define", seconds, "s", **facts)
-    tell(
-        report, "another HAVING", f"another HAVING over a join of {short(len(tables.prices))} rows"
+
+
+def tell(report: Report) -> None:
+    """The targets of both edits, and their numbers, from the samples."""
+    rows = []
+    for edit, what in EDITS.items():
+        lines = next(s["lines"] for s in report.samples if s.get("edit") == edit)
+        said = what.format(short(lines))
+        rows.append([said, *judged(report, edit, said)])
+    report.table(
+        ["edit", "replaced, s", "defined anew, s", "rows written by the rows that differ"], rows
     )
 
 
-def tell(report: Report, edit: str, said: str) -> None:
+def judged(report: Report, edit: str, said: str) -> list[str]:
     """The targets of an edit, and its row of numbers."""
     replaced, defined, rows = (
         median(report.values(what, edit=edit)) for what in ("replace", "define", "written")
     )
     report.at_least(f"{said}: times faster than dropping and defining", defined / replaced, FASTER)
     report.at_most(f"{said}: rows written by the rows that differ", rows, WRITTEN)
-    report.table(
-        ["edit", "replaced, s", "defined anew, s", "rows written by the rows that differ"],
-        [[said, number(replaced), number(defined), number(rows)]],
-    )
+    return [number(replaced), number(defined), number(rows)]
 
 
 def written(db: hw.Database) -> int:

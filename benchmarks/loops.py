@@ -1,6 +1,6 @@
 """Iteration: what a change of a graph costs a loop that is kept, beside recomputing the loop.
 
-Every case is loaded and takes eleven increments, of which the last nine count. After each, the peers recompute from the
+Every case is loaded, and a copy takes eleven increments, of which the last nine count. After each, the peers recompute from the
 same tables, warm, until they have taken their time; an answer that differs is an error, and no number counts before. The
 cases with a second increment and a ninth are figures 3 and 4 of the paper: nine increments of four sizes each. A piece
 of its own is how long it takes to define a loop of ten rounds, and of a hundred.
@@ -14,16 +14,20 @@ from __future__ import annotations
 import gc
 import json
 import os
+import shutil
 import statistics
 from collections.abc import Iterable
+from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from pyspark.sql import SparkSession
 
 import headwater as hw
+from benchmarks import edits
 from benchmarks import loops_peers as peers
 from benchmarks.loops_cases import CASES, FIXPOINT, LINKS, NODES, Case, ranks_10, ranks_100
 from benchmarks.report import TRIAL, Progress, Report, number, short, timed
@@ -34,7 +38,8 @@ PATIENCE = {"small": 2.0, "ordinary": 60.0, "full": 120.0}
 """Seconds that a peer may take in all; it is asked once at least."""
 DEFINED, MOST_MAPS = 0.5, 12
 DAMPING = 0.85
-PIECES = (*(c.name for c in CASES), "definition")
+LOOPS = (*(c.name for c in CASES), "definition")
+PIECES = (*LOOPS, "edits")
 
 
 @dataclass
@@ -74,10 +79,10 @@ class Measured:
 
 
 def run(report: Report, pieces: tuple[str, ...] = ()) -> None:
-    """All cases at the sizes of a scale, or some of them."""
-    chosen = _chosen(report.scale, pieces or PIECES)
+    """All loops at the sizes of a scale, or some of the pieces, of which edits are one that can be asked for."""
+    chosen = _chosen(report.scale, pieces or LOOPS)
     progress = Progress(len(chosen) + 1)
-    spark = session()
+    spark = session() if chosen else None
     told = []
     for case in chosen:
         progress.step(case.title, 0)
@@ -86,8 +91,12 @@ def run(report: Report, pieces: tuple[str, ...] = ()) -> None:
         progress.step("")
     if told:
         tell(report, told)
-    if "definition" in (pieces or PIECES):
+    if "definition" in (pieces or LOOPS):
         definition(report)
+    if "edits" in pieces:
+        load = round(os.getloadavg()[0], 1)
+        edits.run(report)
+        keep_edits(report, load)
     progress.end()
 
 
@@ -106,6 +115,8 @@ def together(report: Report) -> None:
         report.say(f"Not measured: {', '.join(absent)}.")
     tell(report, told)
     definition(report)
+    if _file(report, "edits").exists():
+        tell_edits(report)
 
 
 def _chosen(scale: str, names: Iterable[str]) -> list[Case]:
@@ -140,6 +151,23 @@ def kept(report: Report, case: Case) -> Told:
     return case, Measured.of_data(data["main"]), larger, other, data["load"]
 
 
+def keep_edits(report: Report, load: float) -> None:
+    """Writes down what edits measured."""
+    samples = [s for s in report.samples if "edit" in s]
+    plain = {"samples": samples, "load": load, "commit": report.versions.get("commit", "unknown")}
+    TRIAL.mkdir(parents=True, exist_ok=True)
+    _file(report, "edits").write_text(json.dumps(plain))
+
+
+def tell_edits(report: Report) -> None:
+    """Tells what edits measured before."""
+    data = json.loads(_file(report, "edits").read_text())
+    report.samples.extend(data["samples"])
+    report.say("## Edits")
+    report.say(f"Measured at {data['commit']}, with a load of {data['load']} at the start.")
+    edits.tell(report)
+
+
 def sized(case: Case, scale: str) -> Case:
     """A case at the size of a scale: the small one only shows that it runs."""
     if scale != "small":
@@ -154,12 +182,14 @@ Told = tuple[Case, Measured, list[Measured], Measured | None, float]
 def measured_with_sizes(report: Report, case: Case, spark: SparkSession | None) -> Told:
     """The case; with increments two, three and four times as large, if it is a figure; and at another size, if growth counts."""
     load = os.getloadavg()[0]
-    main = measured(report, case, spark, compare=True)
-    larger = [
-        measured(report, replace(case, rows=case.rows * n), spark, compare=False)
-        for n in (2, 3, 4)
-        if case.settled is not None
-    ]
+    with folder() as home:
+        loaded = Loaded.of(case, home, spark)
+        main = measured(report, case, spark, True, loaded)
+        larger = [
+            measured(report, replace(case, rows=case.rows * n), spark, False, loaded)
+            for n in (2, 3, 4)
+            if case.settled is not None
+        ]
     other = None
     if case.grown is not None:
         # In a full run ten times the graph, else a tenth of it beside the one that was measured.
@@ -168,17 +198,43 @@ def measured_with_sizes(report: Report, case: Case, spark: SparkSession | None) 
     return case, main, larger, other, round(load, 1)
 
 
-def measured(report: Report, case: Case, spark: SparkSession | None, compare: bool) -> Measured:
-    """Loads, makes the increments, and has the peers recompute after each that counts."""
-    rng = np.random.default_rng(18)
-    tables = case.load(case.size, rng)
-    out = Measured(case.size, case.rows, 0.0, [], [], {})
+@dataclass
+class Loaded:
+    """A database with the tables of a case, in its files, to be copied; and what changes are drawn from."""
+
+    home: Path
+    tables: Tables
+    rng: np.random.Generator
+    seconds: float
+
+    @staticmethod
+    def of(case: Case, home: Path, spark: SparkSession | None) -> Loaded:
+        rng = np.random.default_rng(18)
+        tables = case.load(case.size, rng)
+        with hw.open(home / "loaded", spark=spark) as db:
+            for name, ddl in case.sources.items():
+                db.source(name, ddl)
+            db.view("answer", case.query, **case.options)
+            seconds, _ = timed(lambda: db.apply(tables))
+        return Loaded(home, tables, rng, seconds)
+
+
+def measured(
+    report: Report,
+    case: Case,
+    spark: SparkSession | None,
+    compare: bool,
+    loaded: Loaded | None = None,
+) -> Measured:
+    """Makes the increments on a copy of what was loaded, and has the peers recompute after each that counts."""
+    if loaded is None:
+        with folder() as home:
+            return measured(report, case, spark, compare, Loaded.of(case, home, spark))
+    tables, rng = loaded.tables, deepcopy(loaded.rng)
+    out = Measured(case.size, case.rows, loaded.seconds, [], [], {})
     asked = case.peers(spark) if compare else []
-    with folder() as home, hw.open(home / "db", spark=spark) as db:
-        for name, ddl in case.sources.items():
-            db.source(name, ddl)
-        db.view("answer", case.query, **case.options)
-        out.load, _ = timed(lambda: db.apply(tables))
+    shutil.copytree(loaded.home / "loaded", loaded.home / "db")
+    with hw.open(loaded.home / "db", spark=spark) as db:
         gc.collect()
         for turn in range(WARM + COUNTED):
             change = case.change(tables, case.rows, turn, rng)
@@ -192,6 +248,7 @@ def measured(report: Report, case: Case, spark: SparkSession | None, compare: bo
             recompute(report, case, asked, tables, db, out.others)
         if case.options.get("mode") == "diffuse" and "links" in tables:
             out.error = errors(tables, db, case.options["cut"] / (1 - DAMPING))
+    shutil.rmtree(loaded.home / "db")
     for peer in asked:
         peer.close()
     return out

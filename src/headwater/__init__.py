@@ -48,6 +48,7 @@ from headwater.datasource import register
 from headwater.engine.nested.documents import DeepChange
 from headwater.errors import HeadwaterError
 from headwater.io.events import Delta
+from headwater.language.auto_cdc import create_auto_cdc_flow
 from headwater.language.closes import closed, watermark
 from headwater.language.comprehension import Query, mode, query, repeat, within
 from headwater.language.functions import function
@@ -60,6 +61,7 @@ from headwater.show.explain import explain
 from headwater.version import VERSION as __version__
 
 __all__ = [
+    "create_auto_cdc_flow",
     "materialized_view",
     "Commit",
     "Database",

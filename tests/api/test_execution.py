@@ -11,6 +11,7 @@ import pytest
 
 import headwater as hw
 from corpus_edits import entries
+from headwater.engine import policy
 from headwater.engine.change import FOLDER
 from headwater.errors import EngineError, HeadwaterError
 
@@ -168,3 +169,19 @@ def test_one_change_is_carried_where_it_asks_for(tmp_path: Path) -> None:
             db.apply({"r": [(1, 1)]}, execution="there")  # type: ignore[arg-type]
         assert sorted(r["k"] for r in db.table("by_key").to_pylist()) == [0, 1, 2, 3]
         db.verify()
+
+
+def test_changes_go_where_they_are_sooner() -> None:
+    """Two cores of Spark are slower than two of this process, sixteen are not; for few rows nobody is asked."""
+
+    def here(rows: int, cores: int | None) -> bool:
+        return policy.carried_here(rows, 6, 4_000_000, 2, lambda: cores)
+
+    assert here(1_500_000, 2) and here(1_500_000, None)
+    assert not here(1_500_000, 16)
+    assert not here(4_000_001, 2)  # more than is held here
+
+    def refused() -> int:
+        raise AssertionError("Spark was asked for its cores")
+
+    assert policy.carried_here(100_000, 6, 4_000_000, 2, refused)

@@ -1033,3 +1033,23 @@ def test_a_second_handle_takes_over_and_the_first_is_told(tmp_path: Path) -> Non
     assert lease.holder(play.db.files) is not None  # that of the first
     play.goes_on()
     play.db.close()
+
+
+def test_compacting_all_while_some_is_rewritten_already(tmp_path: Path) -> None:
+    """Runs that the background has rewritten, and no commit names yet, are put together with the others all the same."""
+    with hw.open(tmp_path) as db:
+        db.source("r", "k BIGINT, v BIGINT")
+        db.view("w", "SELECT k, sum(v) AS t FROM r GROUP BY k")
+        db.apply({"r": [{"k": k, "v": 0} for k in range(1000)]})
+        for i in range(9):
+            db.apply({"r": [{"k": k, "v": i} for k in range(10)]})
+            writer = db._writer
+            assert writer is not None
+            writer.wait()
+            if writer.rewrote:
+                break
+        else:
+            raise AssertionError("nothing was rewritten")
+        db.compact()
+        assert {len(refs) for _, refs in db.store.at().version.maps.values()} <= {0, 1}
+        assert db.table("w").num_rows == 1000

@@ -967,6 +967,8 @@ def little(tmp_path_factory: pytest.TempPathFactory) -> Path:
         db.view("w", "SELECT k, v AS u FROM s")
         db.view("g", "SELECT v, count(*) AS n FROM s GROUP BY v")
         db.apply({"s": [(1, "a"), (2, "b")]})
+    with hw.open(path) as db:  # reads the program, whose types are looked up once in a process
+        db.apply({"s": []})
     return path
 
 

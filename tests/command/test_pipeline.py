@@ -66,6 +66,23 @@ def test_a_pipeline_runs_and_changes_nothing_again(shop: Path, capsys: Shown) ->
     assert capsys.readouterr().out == "name\nada\n"
 
 
+def test_a_streaming_table_follows_events_by_key(shop: Path) -> None:
+    (shop / "parts" / "x.sql").write_text(
+        "CREATE OR REFRESH STREAMING TABLE people;\n"
+        "CREATE FLOW f AS AUTO CDC INTO people FROM STREAM(orders) KEYS (id)\n"
+        "  APPLY AS DELETE WHEN name = 'gone' SEQUENCE BY price COLUMNS * EXCEPT (price) STORED AS SCD TYPE 1;\n"
+    )
+    (shop / "in" / "b.csv").write_text("id,name,price\n1,gone,5\n1,late,4\n2,bert,6\n2,late,5\n")
+    spec = str(shop / "spark-pipeline.yml")
+    assert main(["run", spec]) == 0
+    with hw.open(shop / "store" / "warehouse") as db:
+        assert db.table("people").to_pylist() == [{"id": 2, "name": "bert", "_w": 1}]
+        version = db.version
+    assert main(["run", spec]) == 0
+    with hw.open(shop / "store" / "warehouse") as db:
+        assert db.version == version
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
@@ -76,6 +93,18 @@ def test_a_pipeline_runs_and_changes_nothing_again(shop: Path, capsys: Shown) ->
         (
             "SELECT 1 AS a;\nCREATE FLOW f AS INSERT INTO t BY NAME SELECT 1",
             "x.sql: line 2: CREATE FLOW is not taken",
+        ),
+        (
+            "CREATE FLOW f AS AUTO CDC INTO t FROM orders KEYS (id) SEQUENCE BY id COLUMNS id IGNORE NULL UPDATES",
+            "x.sql: line 1: CREATE FLOW is not taken",
+        ),
+        (
+            "CREATE FLOW f AS AUTO CDC INTO t FROM orders KEYS (id) SEQUENCE BY id STORED AS SCD TYPE 2",
+            "x.sql: the flow into `t` keeps a history (SCD type 2), which is not built",
+        ),
+        (
+            "SELECT 1 AS a;\nCREATE STREAMING TABLE t",
+            "x.sql: line 2: no flow of this file goes into the streaming table `t`",
         ),
         (
             "CREATE MATERIALIZED VIEW v PARTITIONED BY (a) AS SELECT 1",

@@ -125,15 +125,41 @@ SMALL = st.integers(-4, 4) | st.sampled_from([LEAST, MOST])
     gap=st.integers(0, 3),
     block=st.integers(1, 5),
     dense=st.sampled_from([0, 1, 1000]),
+    window=st.sampled_from([1, 2, 32]),
 )
 def test_ranges_over_parts(
-    held: list[int], probes: list[int], cuts: list[int], gap: int, block: int, dense: int
+    held: list[int],
+    probes: list[int],
+    cuts: list[int],
+    gap: int,
+    block: int,
+    dense: int,
+    window: int,
 ) -> None:
-    """Jumping and walking give the same answer, wherever parts and blocks end."""
-    with patch.object(search, "BLOCK", block), patch.object(search, "DENSE", dense):
+    """Jumping and walking give the same answer, wherever parts and blocks end, and hashes are not where they should be."""
+    with (
+        patch.object(search, "BLOCK", block),
+        patch.object(search, "DENSE", dense),
+        patch.object(search, "WINDOW", window),
+    ):
         first, counts = parted(held, [c for c in cuts if c <= len(held)], gap).ranges(ints(*probes))
     assert counts.tolist() == [held.count(p) for p in probes]
     assert first.tolist() == [bisect_left(held, p) for p in probes]
+
+
+@pytest.mark.property
+@given(seed=st.integers(0, 2**32), evenly=st.sampled_from(["all", "half", "none"]))
+def test_hashes_that_lie_evenly_and_others(seed: int, evenly: str) -> None:
+    """Hashes of many rows are found where they should be, and where they are not."""
+    rng = np.random.default_rng(seed)
+    rows = int(rng.integers(1, 30_000))
+    some = {"all": rows, "half": rows // 2, "none": 0}[evenly]
+    lumps = rng.integers(-3, 3, rows - some) * rng.integers(1, 1 << 60)
+    held = np.sort(np.concatenate((rng.integers(LEAST, MOST, some), lumps)))
+    probes = np.sort(np.append(rng.choice(held, rows // 64 + 1), rng.integers(LEAST, MOST, 3)))
+    found = Hashes(np.array_split(held, rng.integers(1, 4))).ranges(probes)
+    low, high = (np.searchsorted(held, probes, side) for side in ("left", "right"))
+    assert np.array_equal(found[0], low) and np.array_equal(found[1], high - low)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ A view of the program that is there with another query is replaced, as by `repla
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -46,7 +47,7 @@ class Defining(Executing):
         for v in views:
             if v.comment:
                 self.comment(v.name, v.comment)
-        return done
+        return replace(done, version=self.version)  # what is said of them comes behind
 
     def _is_as_given(self, name: str, given: Given) -> bool:
         """Whether a view is there with this query; that of a comprehension is compared by its term."""

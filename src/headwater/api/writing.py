@@ -130,6 +130,12 @@ class Writable(Finals):
         """Puts the runs of every map together as one, and deletes the files that no version needs any more."""
         with self._locked():
             writer = self._writing()
+            writer.wait()
+            if (
+                writer.rewrote
+            ):  # runs that are rewritten already are nobody else's before that is committed
+                with self._commit("compact", minor=True):
+                    pass
             writer.compact(whole=True)
             with self._commit("compact", minor=True):
                 pass  # what was put together rides in it

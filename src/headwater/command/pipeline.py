@@ -7,8 +7,8 @@
           include: transformations/**
 
 Its files are read in the order of their names. Sources and rows come first, in that order, and then all views in one commit, whatever they
-read of each other. Of the statements of pipelines CREATE [OR REFRESH] MATERIALIZED VIEW and CREATE TEMPORARY VIEW are taken; a Python
-library is a program of Headwater. What is not taken is refused by its name, with the file and the line, before anything is done.
+read of each other. Of the statements of pipelines CREATE [OR REFRESH] MATERIALIZED VIEW and CREATE TEMPORARY VIEW are taken, and
+CREATE FLOW ... AS AUTO CDC INTO a streaming table, which is a view of the events (`language/auto_cdc`); a Python library is a program of Headwater. What is not taken is refused by its name, with the file and the line, before anything is done.
 
 The format is the part of YAML that such files are written in: maps and lists in blocks, plain or quoted values, and comments.
 """
@@ -24,6 +24,7 @@ from urllib.parse import unquote, urlparse
 
 from headwater.api.database import Database
 from headwater.errors import HeadwaterError, ParseError, QueryError
+from headwater.language.auto_cdc import flow_of
 from headwater.script.grammar import Reading
 from headwater.script.statements import CreateView, Statement
 from headwater.script.words import Piece, Script, pieces
@@ -141,13 +142,28 @@ def _placed(e: HeadwaterError, tried: list[tuple[Statement, Script]]) -> Headwat
 
 def _statements(script: Script) -> Iterator[Statement]:
     """The statements of a library: those of scripts, and of the words of pipelines those that are taken."""
+    tables, targets = dict[str, Piece](), set[str]()
     for piece in pieces(script):
         words = [w.text.upper() for w in piece.words[:6]]
         try:
+            bare = [w for w in words if w not in ("OR", "REFRESH")]
+            if bare[:3] == ["CREATE", "STREAMING", "TABLE"] and words[-2] == "TABLE":
+                tables[piece.words[-1].text.strip("`").lower()] = piece
+                continue
+            flow = flow_of(piece.text) if words[:2] == ["CREATE", "FLOW"] else None
+            if flow is not None:
+                targets.add(flow.name.lower())
+                yield Statement(CreateView(flow.name, str(flow.query()), True), piece)
+                continue
             yield Statement(Reading(_as_ours(piece, words)).statement(), piece)
         except HeadwaterError as e:
             e.what = f"{script.file}: {e.what}"
             raise
+    for name in tables.keys() - targets:
+        raise QueryError(
+            f"{script.file}: line {tables[name].line}: no flow of this file goes into the streaming table `{name}`",
+            hint="CREATE FLOW f AS AUTO CDC INTO it FROM a source KEYS (...) SEQUENCE BY ...",
+        )
 
 
 def _as_ours(piece: Piece, words: list[str]) -> Piece:
@@ -164,7 +180,8 @@ def _as_ours(piece: Piece, words: list[str]) -> Piece:
         if words[0] == "CREATE" and words[1 : 1 + len(said)] == said:
             raise QueryError(
                 f"line {piece.line}: CREATE {' '.join(said)} is not taken",
-                hint="CREATE SOURCE ... USING a kind takes what comes in, and CREATE MATERIALIZED VIEW keeps what is computed from it",
+                hint="CREATE SOURCE ... USING a kind takes what comes in, and CREATE MATERIALIZED VIEW keeps what is computed from it;"
+                " a flow is AUTO CDC INTO t FROM s KEYS (...) [APPLY AS DELETE WHEN ...] SEQUENCE BY ... [COLUMNS ...] [STORED AS SCD TYPE 1]",
             )
     return Piece(piece.script, given)
 

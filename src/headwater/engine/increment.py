@@ -126,6 +126,8 @@ class Increment:
         """The strata whose changes somebody wants."""
         self.answers: dict[str, pa.Table] = {}
         self.answered = {*known.answered, *self.asked}
+        self.merged_here = not known.inside
+        """Whether merges here have said all that was touched, and no loop: then the keys of one merge are different already."""
         self.may_refill = False
         """Whether the sources have all rows that the maps were made from, so that these may be filled anew."""
         self.refilled: frozenset[str] = frozenset()
@@ -146,6 +148,7 @@ class Increment:
     def run(self, changes: Mapping[str, Change], in_sequence: bool) -> None:
         """Carries the changes of sources through; what is new is then in `working`."""
         self.changes = {n: c for n, c in changes.items() if c.rows}
+        self.working.steady = True
         self.refilled = refill.chosen(self)
         levels = self.program.relations.levels
         for level in self.routes.levels:
@@ -282,6 +285,7 @@ class Increment:
                 self._merge(self._emitted(statements))
                 return
         self.settle()  # a group's value has no state in which a change is missing that came before
+        self.merged_here = False
         strata = [*self.program.strata.values(), *self.touching]
         self._touch(self.cluster.round(statements, self.changes, strata, self.answered))
 
@@ -345,7 +349,12 @@ class Increment:
         for s in strata:
             if s.name not in self.answered or s.name not in self.touched:
                 continue
-            keys = different(s.group, self.touched[s.name])
+            touched = self.touched[s.name]
+            keys = (
+                touched[0]
+                if len(touched) == 1 and self.merged_here and self.working.steady
+                else different(s.group, touched)
+            )
             found = self.components(s, keys)
             read = s.name in self.routes.readers
             if read or s.name in self.asked:

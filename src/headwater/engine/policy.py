@@ -31,10 +31,15 @@ HEAVY = 10_000
 INLINE = 1 << 20
 """Bytes of a partition of a DataFrame that come back through the driver, or of emitted rows through Spark's exchange; more go into files."""
 NO_LIMIT = 1 << 62
-HERE, SPARK = 6_000_000, 1_500_000
-"""Rows that a core takes through a statement and merges in a second: in this process, and in tasks. Estimates by profiles on a loaded machine; what they decide between is not measured side by side yet."""
-START = 1.0
-"""Seconds of a round on Spark before any row is looked at: two stages with a Python hop each."""
+HERE, SPARK = 1_700_000, 1_300_000
+"""Rows that a core takes through a statement and merges in a second: in this process, and in tasks.
+
+By `python -m benchmarks --only bulk`, side by side on two cores that others used too: 100 thousand to 1.5 million rows through six
+statements into 5 million gave 1.1 to 2.5 million here, and 0.8 to 1.4 on Spark, which was slower at each of these sizes. Of one core
+beside another the difference is small: it is Spark's start, and more cores than this process has, that decide.
+"""
+START = 0.65
+"""Seconds of a round on Spark before any row is looked at, two stages with a Python hop each, by the smallest of these changes."""
 HELD = 32_000_000
 """Rows of all statements together that are held in this process at a time, about: some hundred bytes each while they are merged."""
 LEAST_REFILLED = 100_000

@@ -18,7 +18,7 @@ from headwater.engine.rings import spec_of
 from headwater.errors import StateError
 from headwater.interop.arrow_types import arrow_type
 from headwater.plan.program import WEIGHT, Lookup, Map
-from headwater.state.arrangement import Arrangement, any_ring, consolidate
+from headwater.state.arrangement import Arrangement, Touched, any_ring, consolidate
 from headwater.state.files import FileSystem
 from headwater.state.run import (
     LEAST,
@@ -110,6 +110,10 @@ class Working:
         self.entries: dict[str, list[pa.Table]] = {}
         self.changes: dict[str, Arrangement] = {}
         self.reads_new = False
+        self.merged: dict[str, list[Touched]] = {}
+        """What merges here said about the keys of maps: their values before and after, merge by merge."""
+        self.steady = False
+        """Whether all maps before the increment are of the same rows: none of them is new, or another's that was taken over."""
         self.hidden: Mapping[str, Punctuations] = {}
         """What of the maps of views and sources is not shown: it is in their ledgers, or is kept no more."""
         self.never: Mapping[str, Punctuations] = {}
@@ -229,7 +233,7 @@ class Working:
             **self.refs,
             **{n: [*self.refs.get(n, ()), *added] for n, added in self.added.items()},
         }
-        self.added, self.changes = {}, {}
+        self.added, self.changes, self.merged = {}, {}, {}
 
     def store_memory(self, files: FileSystem) -> None:
         """Writes what is in memory, so that tasks can read it too."""
@@ -284,6 +288,7 @@ class Working:
         out = {n: list(refs) for n, refs in self.stored.items()}
         mine = writer.close()
         self.runs.below.trust(ref for _, ref in mine)
+        self.runs.below.know(writer.small)
         for name, ref in mine:
             out.setdefault(name, []).append(ref)
         return out

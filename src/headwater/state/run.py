@@ -319,6 +319,12 @@ class Runs:
         for ref in refs:
             self._file(ref.file).sound.add(ref)
 
+    def know(self, small: Iterable[tuple[RunRef, pa.RecordBatch, str]]) -> None:
+        """Small runs that this process wrote just now, with their entries and map: these need not be read back."""
+        for ref, batch, of in small:
+            segment = Segment(batch.column(0).to_numpy(zero_copy_only=True), batch)
+            self._file(ref.file).runs[ref] = Run(ref, [segment], of)
+
     def _file(self, name: str) -> DataFile:
         found = self._held.get(name) or self._recent.get(name)
         if found is None:
@@ -465,6 +471,8 @@ class Writer:
         self.name = fresh_name(stem, ".arrow")
         self._runs: list[tuple[MapSpec, Iterator[pa.Table], Generation]] = []
         self._refs: list[tuple[str, RunRef]] = []
+        self.small: list[tuple[RunRef, pa.RecordBatch, str]] = []
+        """The small runs that were written, with their entries and what map they say they are of."""
 
     def add(self, spec: MapSpec, tables: Iterable[pa.Table], generation: Generation) -> None:
         """A run of tables that are sorted and follow each other; nothing if they have no entries."""
@@ -513,6 +521,8 @@ class Writer:
             at = self.name, size, sink.size, rows, low, high, spent, sink.checksum, *generation
             ref = RunRef(*at, zones.together(zone) if zone else ())
             self._refs.append((spec.name, ref))
+            if small is not None:
+                self.small.append((ref, batch, spec.written_as))
             size += sink.size
 
 

@@ -1,8 +1,10 @@
 """Finding hashes in a run: binary search that touches little memory, whatever the size of the run.
 
 A run's hashes are sorted over all of its segments. Every 4,096th is kept in memory as a *fence*; a hash is
-looked for among the fences, which stay in the processor's cache, and then inside one block by a bisection
-that all keys do together. Rows are numbered through the whole run, and since a run is one stretch of a file,
+looked for among the fences, which stay in the processor's cache, and then inside one block. Hashes are spread evenly, so
+that where one lies between two fences says where it is, give or take some rows, and what is found there says it better:
+two looks, and a bisection of a few rows that lie together. Hashes that are not there, because many rows have one hash, are
+bisected in the whole block. Rows are numbered through the whole run, and since a run is one stretch of a file,
 its hashes are addressed as words of that stretch, across segments.
 """
 
@@ -14,7 +16,11 @@ import numpy as np
 
 from headwater.state.keys import Ints
 
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+
 BLOCK = 4096
+WINDOW = 32
+"""Rows around the place where a hash should be, that are bisected first."""
 DENSE = 32
 """If there is a key for every 32 rows, or more keys, going through the run in order is faster than jumping."""
 FEW = 64
@@ -52,6 +58,10 @@ class Hashes:
         owner = np.repeat(np.arange(len(blocks)), [len(b) for b in blocks])
         self.block_shift = self.shift[owner] if len(owner) else np.zeros(0, np.int64)
         self.fences = self.words[self.block_starts[:-1] + self.block_shift]
+        final = [p[-1] for p in self.parts[-1:]]
+        apart = np.append(self.fences[1:], final).astype(np.float64) - self.fences
+        self.rates = np.diff(self.block_starts) / np.where(apart > 0, apart, np.inf)
+        """How many rows there are for one step of a hash, block by block."""
 
     def _plain(self, wanted: Ints) -> bool:
         """Whether numpy's own bisection will do."""
@@ -75,19 +85,35 @@ class Hashes:
             return found
         if len(wanted) * DENSE > self.rows:
             return self._walk(wanted)
-        block = np.searchsorted(self.fences, wanted, "left") - 1
-        inside = np.maximum(block, 0)
-        low, high = self.block_starts[inside], self.block_starts[inside + 1]
-        shift = self.block_shift[inside]
-        start = low
-        high = np.where(block < 0, low, high)  # before the first fence there is nothing
-        for _ in range(BLOCK.bit_length()):
-            middle = (low + high) >> 1
-            unsure = low < high
-            before = self.words[np.where(unsure, middle, start) + shift] < wanted
-            low = np.where(unsure & before, middle + 1, low)
-            high = np.where(unsure & ~before, middle, high)
-        return low
+        block = np.maximum(np.searchsorted(self.fences, wanted, "left") - 1, 0)
+        start, last = self.block_starts[block], self.block_starts[block + 1] - 1
+        shift, rate = self.block_shift[block], self.rates[block]
+        as_float = wanted.astype(np.float64)
+        near = np.clip(start + _rows(as_float - self.fences[block], rate), start, last)
+        near += _rows(as_float - self.words[near + shift], rate)
+        from_ = np.clip(near - WINDOW // 2, start, np.maximum(start, last + 1 - WINDOW))
+        found = self._bisected(wanted, from_, last, shift, WINDOW)
+        missed = (found == from_) & (found > start)
+        missed |= (found == from_ + WINDOW) & (found <= last)
+        if missed.any():
+            some = np.flatnonzero(missed)
+            found[some] = self._bisected(wanted[some], start[some], last[some], shift[some], BLOCK)
+        return found
+
+    def _bisected(self, wanted: Ints, low: Ints, last: Ints, shift: Ints, width: int) -> Ints:
+        """The first row that is not before each hash among `width` rows from `low` on, none of them behind `last`.
+
+        All keys step together, and none is asked whether it is done. A row behind the last is taken for the last one, so
+        that it is passed only where that is before the hash.
+        """
+        low = low.copy()
+        step = (1 << (width - 1).bit_length()) >> 1
+        while step:
+            before = self.words[np.minimum(low + (step - 1), last) + shift] < wanted
+            low += before * step
+            step >>= 1
+        low += self.words[np.minimum(low, last) + shift] < wanted
+        return np.minimum(low, last + 1)
 
     def _walk(self, wanted: Ints) -> Ints:
         """The same, part by part, each with the hashes that can be in it."""
@@ -122,6 +148,11 @@ class Hashes:
             end[less] = self.first(wanted[several][less] + 1)
             counts[several] = end - first[several]
         return first, counts
+
+
+def _rows(distance: Floats, rate: Floats) -> Ints:
+    """About how many rows lie between hashes of some distance, at most those of a block."""
+    return np.clip(distance * rate, -BLOCK, BLOCK).astype(np.int64)
 
 
 def _words(address: int, count: int) -> Ints:

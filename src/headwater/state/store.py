@@ -555,6 +555,11 @@ class StoreWriter:
         except Exception as e:
             self._warn(f"old files could not be tidied up: {type(e).__name__}: {e}")
 
+    @property
+    def rewrote(self) -> bool:
+        """Whether compactions are done that wait for a commit to ride in."""
+        return bool(self._done)
+
     def wait(self) -> None:
         """Until what goes on in the background is done."""
         for worker in self._workers:

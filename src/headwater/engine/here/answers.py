@@ -38,7 +38,7 @@ from headwater.plan.program import (
     Stratum,
 )
 from headwater.state.arrangement import INDEX, Arrangement, Touched, total
-from headwater.state.keys import Ints, all_parts, boundaries
+from headwater.state.keys import Bools, Ints, all_parts, boundaries
 from headwater.state.run import MapSpec, cast, column, hashes, prepared
 
 CELL, TIMES = "row.", "row"
@@ -105,6 +105,8 @@ def _merge_map(
     )
     made = threads.merged(working.now(name), changes, blind, working.threads)
     working.add(name, made.entries)
+    if made.touched is not None:
+        working.merged.setdefault(name, []).append(made.touched)
     if name in asked:
         touched[name] = made.keys
     return made.touched
@@ -154,8 +156,38 @@ def components(working: Working, stratum: Stratum, keys: pa.Table) -> pa.Table:
         else:
             places = np.full(keys.num_rows, -1, np.int64)
             places[np.asarray(column(found, INDEX))] = np.arange(found.num_rows)
-            after = current(working.now, stratum, keys, last=(working, Before(before, places)))
+            merged = _merged(working, stratum.group, keys)
+            last = Before(before, places, _unanswered(working, stratum, keys, places, merged))
+            after = current(working.now, stratum, keys, last=(working, last), merged=merged)
     return signed(stratum, [(before, -1), (after, 1)])
+
+
+def _merged(working: Working, group: Map, keys: pa.Table) -> Touched | None:
+    """What the one merge of a group's map said about some of its keys, if these are all that it was about.
+
+    Both are in the order of the map, and all keys of the merge are among those that are touched.
+    """
+    known = working.merged.get(group.name, ())
+    if len(known) != 1 or not np.array_equal(hashes(known[0].keys), hashes(keys)):
+        return None
+    return known[0]
+
+
+def _unanswered(
+    working: Working, stratum: Stratum, keys: pa.Table, places: Ints, merged: Touched | None
+) -> Bools:
+    """The groups that had rows and no answer; where maps are being filled, all that had no answer may be such."""
+    missing = places < 0
+    if not working.steady or not missing.any():
+        return missing
+    if merged is not None:
+        had = np.asarray(column(merged.old, working.spec(stratum.group.name).count)) != 0
+        return np.asarray(missing & had)
+    at = np.flatnonzero(missing)
+    found = working.before(stratum.group.name).lookup(keys.take(pa.array(at)))
+    out = np.zeros(len(places), np.bool_)
+    out[at[np.asarray(column(found, INDEX))]] = True
+    return out
 
 
 class AtRounds(NamedTuple):
@@ -216,14 +248,18 @@ def current(
     keys: pa.Table,
     span: Span | None = None,
     last: tuple[Working, Before] | None = None,
+    merged: Touched | None = None,
 ) -> pa.Table:
     """The components of groups, as some maps have them; groups that are gone have none.
 
     With a span those of the rows that a change between its positions can matter for. `last` is what they were answered
-    from before an increment, and its maps.
+    from before an increment, and its maps; `merged` is what its merge said about these very groups.
     """
     group = stratum.group
-    found = maps(group.name).lookup(keys)
+    if merged is None:
+        found = maps(group.name).lookup(keys)
+    else:
+        found = _present(keys, merged.new, spec_of(group).count)
     there = pa.array(np.asarray(column(found, INDEX)))
     live = keys.take(there)
     arrays = {n: column(found, n) for n in group.columns} | shown(stratum, found)
@@ -258,6 +294,16 @@ def current(
             table = table.append_column(n, c)
         table = table.append_column(WEIGHT, times)
     return table
+
+
+def _present(keys: pa.Table, values: pa.Table, count: str) -> pa.Table:
+    """Groups and their values as a look-up would find them, which finds none without rows."""
+    at = np.flatnonzero(np.asarray(column(values, count)))
+    arrays = {INDEX: pa.array(at)}
+    for table in (keys, values):
+        some = table if len(at) == table.num_rows else table.take(pa.array(at))
+        arrays |= dict(zip(some.column_names, some.columns, strict=True))
+    return pa.table(arrays)
 
 
 def _summed(found: pa.Table, name: str) -> pa.Table:

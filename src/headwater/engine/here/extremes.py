@@ -16,19 +16,20 @@ import pyarrow.compute as pc
 
 from headwater.plan.program import ENDS, FromBag
 from headwater.state.arrangement import INDEX, Arrangement
-from headwater.state.keys import Ints, compared, equal, parts
+from headwater.state.keys import Bools, Ints, compared, equal, parts
 from headwater.state.run import cast, column
 
 
 class Before(NamedTuple):
-    """What groups were answered from last, and where in it each group is: -1 if it was not there."""
+    """What groups were answered from last, where in it each group is, -1 if it was not there, and whether it had rows all the same."""
 
     components: pa.Table
     places: Ints
+    unanswered: Bools
 
     def take(self, groups: Ints) -> Before:
         """That of some of the groups."""
-        return Before(self.components, self.places[groups])
+        return Before(self.components, self.places[groups], self.unanswered[groups])
 
 
 class Extremes(NamedTuple):
@@ -51,15 +52,15 @@ def by_change(
 ) -> Extremes | None:
     """The extremes of groups by the entries that were added to their bag; None if those are not in one order.
 
-    Of a group that was not answered before nothing is known, unless the whole map was empty: a view that was edited may have
-    taken over a bag and have new answers.
+    Of a group that had rows and was not answered before nothing is known, unless the whole map was empty: a view that was
+    edited may have taken over a bag and have new answers.
     """
     last, item = ENDS[b.function]
     if item or len(new.refs) > 1 or any(o.descending for o in new.spec.order):
         return None
     places = before.places
     old = column(before.components, b.column).take(pa.array(places, mask=places < 0))
-    unknown = np.zeros(keys.num_rows, np.bool_) if was_empty else places < 0
+    unknown = np.zeros(keys.num_rows, np.bool_) if was_empty else before.unanswered.copy()
     if not new.refs:
         return Extremes(old, np.flatnonzero(unknown))
     found = new.lookup(keys)  # a run has the entries of a group together, in order

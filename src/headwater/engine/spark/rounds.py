@@ -163,6 +163,7 @@ class Cluster:
             w.generation,
             w.hidden,
             w.zoned,
+            frozenset(w.fresh),
         )
 
     def _on_disk(self, name: str) -> list[RunRef]:
@@ -337,9 +338,10 @@ class Task:
         generation: Generation,
         hidden: Mapping[str, Punctuations],
         zoned: Zoned,
+        fresh: frozenset[str] = frozenset(),
     ):
         self.root, self.maps, self.refs, self.added = root, maps, refs, added
-        self.hidden, self.zoned = hidden, zoned
+        self.hidden, self.zoned, self.fresh = hidden, zoned, fresh
         self.changes, self.reads_new, self.generation = changes, reads_new, generation
 
     def working(self) -> Working:
@@ -347,7 +349,7 @@ class Task:
         runs = runs_of(self.root)
         runs.hold({r.file for refs in self.refs.values() for r in refs})
         made = Working(self.maps, self.refs, runs, self.generation, self.added, zoned=self.zoned)
-        made.reads_new, made.hidden = self.reads_new, self.hidden
+        made.reads_new, made.hidden, made.fresh = self.reads_new, self.hidden, set(self.fresh)
         made.changes = {n: Arrangement(s, refs, made.runs) for n, (s, refs) in self.changes.items()}
         return made
 
