@@ -20,7 +20,7 @@ collect_ignore_glob = ["data/*"]
 # ordinary run draws the same examples each time, so that it says the same of the same code.
 settings.register_profile(
     "default",
-    max_examples=100,
+    max_examples=int(os.environ.get("EXAMPLES", "60")),
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],

@@ -955,7 +955,7 @@ print(outer(1).fingerprint)
 
 def test_a_function_with_inner_code_has_the_same_fingerprint_in_every_process() -> None:
     found = set()
-    for seed in ("1", "2", "77"):
+    for seed in ("1", "77"):
         done = subprocess.run(
             [sys.executable, "-c", FUNCTION],
             env={**os.environ, "PYTHONHASHSEED": seed},

@@ -301,3 +301,24 @@ def test_scripts_rename(tmp_path: Path, db: hw.Database) -> None:
     ]:
         with pytest.raises(HeadwaterError, match=words):
             db.execute(text)
+
+
+@pytest.mark.spark
+def test_renamed_and_wider_views_are_verified(db: hw.Database) -> None:
+    """Spark computes them from their texts; one that is recomputed goes on, too, and a sum of doubles is what it was."""
+    db.source("s", "id INT, g INT, v INT, f FLOAT")
+    db.view(
+        "t",
+        "SELECT s.g, sum(v) AS v, sum(f) AS f, upper(max(CAST(v AS STRING))) AS m FROM s GROUP BY s.g",
+    )
+    db.view("again", "SELECT g, v FROM t WHERE v > 1", strategy="recompute")
+    db.apply({"s": [(1, 1, 1, 0.5), (2, 1, 2, 0.25), (3, 2, 1, None)]})
+    db.rename("s", "rows_of")
+    db.rename("t", "sums")
+    db.rename("again", "anew")
+    db.apply({"rows_of": [(4, 2, 7, 1.5)]})
+    db.source("rows_of", "id BIGINT, g INT, v BIGINT, f DOUBLE")
+    db.apply({"rows_of": [(5, 2, 1 << 40, 0.125)]})
+    db.verify()
+    assert rows(db, "anew") == [(1, 3), (2, (1 << 40) + 8)]
+    assert [r["v"] for r in db["sums"].snapshot().collect()] == [3, (1 << 40) + 8]

@@ -168,7 +168,7 @@ def _merged(working: Working, group: Map, keys: pa.Table) -> Touched | None:
     Both are in the order of the map, and all keys of the merge are among those that are touched.
     """
     known = working.merged.get(group.name, ())
-    if len(known) != 1 or known[0].keys.num_rows != keys.num_rows:
+    if len(known) != 1 or not np.array_equal(hashes(known[0].keys), hashes(keys)):
         return None
     return known[0]
 
