@@ -5,7 +5,7 @@
     INSERT INTO s query                        the rows of the query
 
 Rows that are there several times are found with their weights, so that all of them go or change. Where much is read, tasks of Spark
-find the rows and stage them, and none comes to this process. What changes nothing is no commit, unless it has an id, which is to be remembered.
+find the rows and stage them, and this process reads the staged files part by part. What changes nothing is no commit, unless it has an id, which is to be remembered.
 """
 
 from __future__ import annotations
