@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Lint and types, the tests without Spark in three processes, which often wait for disks and servers, and those with Spark in one that shares its session: all side
+# Lint and types, the tests without Spark in two processes, and those with Spark in one that shares its session: all side
 # by side, for no part keeps two cores busy alone. The one with Spark takes longest and goes first where they compete.
 # What a part says is kept in build/test and printed when it and those before it are done; the last line sums up.
 # Usage: tools/test.sh [all]    (all: the slow tests too, and laws with 200 examples in place of 60)
@@ -22,7 +22,7 @@ trap 'kill $(jobs -p) 2>/dev/null; exit 130' INT TERM
 
 nice -n 5 make --no-print-directory lint >"$logs/lint" 2>&1 &
 lint=$!
-nice -n 5 "$python" -m pytest -n "${JOBS:-3}" --dist worksteal -m "not spark$fast" >"$logs/tests" 2>&1 &
+nice -n 5 "$python" -m pytest -n "${JOBS:-2}" --dist worksteal -m "not spark$fast" >"$logs/tests" 2>&1 &
 tests=$!
 "$python" -m pytest -m "spark$fast" >"$logs/spark" 2>&1 &
 spark=$!

@@ -101,7 +101,7 @@ def right(db: hw.Database) -> bool:
 def test_a_writer_grows_no_older(tmp_path: Path, keep: int | None) -> None:
     """Counts only, for this runs beside other tests: regions, files and bytes."""
     with opened(tmp_path / "db", 6, keep) as db:
-        seen = soak(db, 150, look=25)
+        seen = soak(db, 100, look=20)
         assert right(db)
         assert max(seen.mapped) < 100
         for total, named, files in seen.disk[2:]:

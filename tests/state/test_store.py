@@ -775,6 +775,6 @@ class Machine(RuleBasedStateMachine):
 
 
 Machine.TestCase.settings = settings(
-    max_examples=max(100, settings().max_examples // 2), stateful_step_count=30
+    max_examples=max(40, settings().max_examples // 2), stateful_step_count=30
 )
 TestStore = pytest.mark.property(Machine.TestCase)
