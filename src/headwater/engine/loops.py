@@ -20,8 +20,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.engine.change import Change, schema_of
-from headwater.engine.here import by_round
-from headwater.engine.here.answers import at_rounds, different, keep_answers, read_for, rows
+from headwater.engine.here import by_round, by_sum
+from headwater.engine.here.answers import at_rounds, different, keep_answers, read_for, rows, signed
+from headwater.engine.here.by_sum import Sums
 from headwater.engine.here.equal_rows import consolidated
 from headwater.engine.here.statements import Scalars
 from headwater.engine.working import Working
@@ -63,6 +64,8 @@ class Rounds:
         self.moved: dict[str, list[pa.Table]] = {}
         self.last: list[dict[str, pa.Table]] = [{}, {}]
         """What the collections changed by at the last two rounds."""
+        self.sums: dict[str, Sums] = {}
+        """Of strata that are answered from sums what these were at the last round, of the groups that were visited there."""
         self.turns = 0
         """Rounds, one after another, that took back what the one before them did."""
         self.statements = {
@@ -140,9 +143,13 @@ class Rounds:
         increment, keys = self.increment, _keys(s, touched)
         if not s.rounds:
             return rows(s, increment.components(s, keys), increment.session.evaluate)
+        last = self.sums.pop(s.name, None)
         if read_for(increment.working, s, keys).sum() > increment.small:
             found = increment.components(s, keys)
             later = by_round.summed(increment.working, s, keys).later
+        elif by_sum.is_answered_so(s):
+            components, later, self.sums[s.name] = by_sum.changed(increment.working, s, keys, last)
+            found = signed(s, [components])
         else:
             found, later = at_rounds(increment.working, s, keys)
             if s.answers is not None:

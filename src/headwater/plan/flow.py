@@ -34,12 +34,13 @@ from headwater.calculus.types import (
     Base,
     KeyType,
     RecordType,
+    RingType,
     decimal,
     is_key,
     unboxed,
 )
 from headwater.errors import NotIncremental
-from headwater.plan.program import Bind, Expand, Filter, Step
+from headwater.plan.program import AddUp, Bind, Expand, Filter, Step
 from headwater.plan.scalar import scalar
 from headwater.rules.equalities import equality, match_of
 
@@ -99,6 +100,13 @@ class Flow:
             self.columns[var] = var.name
         self.steps.append(Expand(array, brings))
         self.known.add(var)
+
+    def add_up(
+        self, by: tuple[str, ...], sums: tuple[tuple[str, RingType, tuple[str, ...]], ...]
+    ) -> None:
+        """Makes rows that are alike in some columns one; nothing else is left of them but sums."""
+        self.steps.append(AddUp(by, sums))
+        self.columns = {t: c for t, c in self.columns.items() if c in by}
 
     def filter(self, condition: Term) -> None:
         """Keeps the rows for which a condition is true."""

@@ -18,7 +18,7 @@ from headwater.plan.flow import Flow, Link, connected, links_of, subterms_over
 from headwater.plan.maps import FIRST_ORDER, output_of
 from headwater.plan.program import Version
 from headwater.rules.changes import Changed
-from headwater.rules.equalities import equality
+from headwater.rules.equalities import equality, starred
 
 
 @dataclass(frozen=True)
@@ -40,11 +40,16 @@ class Joining:
 class Rest:
     """What of one term of a change is not in its statement yet."""
 
-    def __init__(self, of: Changed, strategy: str, strata: Collection[str]):
+    def __init__(self, of: Changed, strategy: str, strata: Collection[str], directly: bool):
+        """`directly`: everything is tied to what changes, where it is equal to a column of that, and not by way of others."""
         m = of.monomial
         self.sources = dict(m.atoms)
         self.arrays = [(v, s) for v, s in m.atoms if isinstance(s, Unbox)]
+        self.driver, *others = [v for v, _ in m.atoms if v in of.change]
         filters = [f.condition for f in m.factors if isinstance(f, Pred)]
+        self.directly = directly and strategy == FIRST_ORDER  # else what is left is kept as a join
+        if self.directly:
+            filters = starred(filters, self.driver)
         if len(m.atoms) == 1:
             # What cannot fail comes first: it may guard the others. Of joins nothing fails.
             filters.sort(key=raises)
@@ -52,7 +57,6 @@ class Rest:
         scale = [f for f in m.factors if not isinstance(f, Pred)]
         self.key, values = output_of(m.output)
         self.rings = [[*scale, *v] for v in values]
-        self.driver, *others = [v for v, _ in m.atoms if v in of.change]
         drives = self.sources[self.driver]
         assert isinstance(drives, Rel)
         self.drives = drives.name
@@ -97,11 +101,12 @@ class Rest:
 
     def _rank(
         self, block: tuple[list[Var], Version], known: set[Var]
-    ) -> tuple[bool, bool, bool, int, int]:
+    ) -> tuple[bool, bool, bool, int, int, bool]:
         """How soon a block is looked up: first what equalities tie to what is known, changes before the rest.
 
         Of several, by the column that most rows are joined by, which is likely a key and no mere attribute; then the one
-        that is tied to what was looked up last, so that a chain of keys is followed to its end.
+        that is tied to what was looked up last, so that a chain of keys is followed to its end. What may find several rows
+        for one is looked up last: it is for all that follows that there are more of them.
         """
         mine = set(block[0])
         tied = [f for f in self.filters if variables(f) & mine]
@@ -109,7 +114,11 @@ class Rest:
         links = links_of(self.filters, mine, known).values()
         last = [max(self.joined.index(v) for v in variables(k.outer)) for k in links]
         joins = [self.tied.get(k.inner, 0) for k in links]
-        return bool(links), block[1] == "change", whole, max(joins, default=0), max(last, default=0)
+        read = [*self.key, *(f for ring in self.rings for f in ring)]
+        one = bool(mine & self.answers) or not any(variables(t) & mine for t in read)
+        one &= self.directly
+        changes = block[1] == "change"
+        return bool(links), changes, whole, max(joins, default=0), max(last, default=0), one
 
 
 def _blocks(of: Changed, filters: Sequence[Term], strategy: str) -> list[tuple[list[Var], Version]]:

@@ -125,6 +125,10 @@ class _Checks:
                 there.update(given for _, given in brings)
             case p.Lookup():
                 self.look_up(of, step, there, changes)
+            case p.AddUp(by, sums):
+                _among([*by, *(n for _, _, factors in sums for n in factors)], there, of, "adds up")
+                there.clear()
+                there.update((p.WEIGHT, *by, *(name for name, _, _ in sums)))
 
     def look_up(self, of: str, s: p.Lookup, there: set[str], changes: Mapping[str, p.Map]) -> None:
         """What is looked up is kept, or arranged by the statement; its key has as many columns as are given."""

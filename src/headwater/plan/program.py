@@ -107,7 +107,19 @@ class Expand:
     """Which field of the element is which column; "" is the element."""
 
 
-Step = Bind | Filter | Lookup | Expand
+@dataclass(frozen=True)
+class AddUp:
+    """Rows that are alike in the columns `by` as one row of weight 1: of the others it has sums, each of a product of columns.
+
+    Σₓ f(x) · g(k)  =  (Σₓ f(x)) · g(k)        what is looked up next is found once for all of them
+    """
+
+    by: tuple[str, ...]
+    sums: tuple[tuple[str, RingType, tuple[str, ...]], ...]
+    """The name of each sum, its ring, and the columns that are multiplied."""
+
+
+Step = Bind | Filter | Lookup | Expand | AddUp
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from headwater.calculus.terms import (
     Rel,
     Term,
     Var,
+    variables,
 )
 from headwater.calculus.types import (
     RingType,
@@ -30,6 +31,7 @@ from headwater.plan.joining import Joining, Rest
 from headwater.plan.maps import FIRST_ORDER, block_term, checked, map_of
 from headwater.plan.program import (
     WEIGHT,
+    AddUp,
     Expand,
     Kept,
     Lookup,
@@ -44,13 +46,15 @@ from headwater.rules.changes import MOST_SETS, Changed, changes_of
 from headwater.rules.monomial import Monomial, summands
 from headwater.rules.normalize import normalize
 
-RULES = 2
+RULES = 3
 """By which rules new views are planned. A view that was planned by earlier ones keeps to them, and so its maps:
 
     0   all unions are written out; all changes of a product at once
     1   unions that multiply are relations (`plan.unions`); many changes of a product one by one (`rules.changes`)
     2   equal scalar subqueries of a row are one, and their averages are known not to fail; running sums of doubles carry
         what comes before
+    3   where only inputs are kept, all that is equal to a column of what changes is looked up by that column, and what may find
+        several rows last
 """
 
 
@@ -211,13 +215,16 @@ class Materializer:
     def _statement(self, target: Map, sign: int, of: Changed, strategy: str) -> Statement:
         """The statement of one term of a change: from the rows of its first change through look-ups of the rest."""
         checked(of.monomial)
-        rest, flow = Rest(of, strategy, self.program.strata), Flow()
+        rest, flow = Rest(of, strategy, self.program.strata, self.rules >= 3), Flow()
         flow.bind_row(rest.driver)
         weights: list[list[str]] = [[WEIGHT] for _ in rest.rings]
         changes: list[Statement] = []
         rest.take_ready(flow)
         while rest.waiting:
-            joined = self._join(flow, rest.next_block(flow.known))
+            block = rest.next_block(flow.known)
+            if not rest.waiting:
+                weights = self._added_up(target, flow, rest, block, weights)
+            joined = self._join(flow, block)
             changes.extend(joined.changes)
             for w, a in zip(weights, joined.weights, strict=True):
                 w.append(a)
@@ -237,6 +244,41 @@ class Materializer:
             sign,
             tuple(changes),
         )
+
+    def _added_up(
+        self, target: Map, flow: Flow, rest: Rest, block: Joining, weights: list[list[str]]
+    ) -> list[list[str]]:
+        """The factors of the ring values so far: where rows may be alike in all that the last block is joined by, their sums.
+
+        So are the rows of an answer, which come in pairs, the old one and the new one. What they differ in must be in
+        factors, and these must be there; of the key only what the block brings may be missing.
+        """
+        inside = {v for v, _ in block.atoms}
+        factors = [f for ring in rest.rings for f in ring]
+        early = [k for k in rest.key if flow.reads(k)]
+        late = [k for k in rest.key if not flow.reads(k)]
+        if (
+            rest.drives not in self.program.strata.keys() | self.moving
+            or not block.needed  # one entry is found for each row, if any
+            or rest.filters
+            or rest.arrays
+            or any(block.absorbed)
+            or not all(map(flow.reads, factors))
+            or not all(variables(k) <= inside for k in late)
+        ):
+            return weights
+        tied = [*(link.outer for link in block.links), *early]
+        if {t for _, t in row_columns(rest.driver)} <= set(tied):
+            return weights
+        by = tuple(dict.fromkeys(map(flow.column, tied)))
+        stem = f"a{len(flow.steps)}"
+        sums = tuple(
+            (f"{stem}.{name}", t, (*w, *flow.ring(ring)))
+            for (name, t), w, ring in zip(target.ring, weights, rest.rings, strict=False)
+        )
+        flow.add_up(by, sums)
+        rest.rings = [[] for _ in rest.rings]
+        return [[WEIGHT, name] for name, _, _ in sums]
 
     def driven(self, target: Map, sign: int, m: Monomial, by: Var) -> Statement:
         """The statement of a monomial from the rows of one of its atoms on."""
@@ -313,6 +355,8 @@ def _columns_read(flow: Flow, outputs: Iterable[str]) -> set[str]:
                 read |= set(step.keys)
             case Expand():
                 read.add(step.array)
+            case AddUp():
+                read |= {*step.by, *(c for _, _, factors in step.sums for c in factors)}
             case _:
                 used = step.scalar if hasattr(step, "scalar") else step.condition
                 read |= set(used.reads)

@@ -154,7 +154,19 @@ def read(facts: Mapping[str, Any], look: Look) -> p.Program:
 
 # --- writing ------------------------------------------------------------------------------------------------------
 
-_UNIONS = {p.Bind, p.Filter, p.Lookup, p.Expand, p.Answered, p.Stored, p.Nested, Cell, Row, Bags}
+_UNIONS = {
+    p.Bind,
+    p.Filter,
+    p.Lookup,
+    p.Expand,
+    p.AddUp,
+    p.Answered,
+    p.Stored,
+    p.Nested,
+    Cell,
+    Row,
+    Bags,
+}
 """Records that stand where others may stand too, so that they say which they are."""
 _CLASSES = {c.__name__: c for c in _UNIONS}
 

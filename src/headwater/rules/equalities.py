@@ -9,7 +9,7 @@ with what is outside. Everything that asks whether a filter is an equality asks 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from headwater.calculus.check import type_of
@@ -75,6 +75,36 @@ def equated(
         return None
     guards = () if found.null_safe else (Pred(Call("is_not_null", (found.inside,))),)
     return found.outside, found.inside, list[Term](guards)
+
+
+def starred(conditions: Iterable[Term], center: Var) -> list[Term]:
+    """[a = b] · [b = c] is [a = b] · [a = c]: whatever is equal to a column of `center` is tied to it, and not by way of others.
+
+    It holds with `<=>` in either place, too. All columns have one type, so that nothing is compared in another one.
+    """
+    out, waiting = list[Term](), list(dict.fromkeys(conditions))
+    known: dict[Term, Term] = {}
+    while waiting:
+        ready = next((c for c in waiting if _reaches(c, center, known)), None)
+        if ready is None:
+            return list(dict.fromkeys([*out, *waiting]))
+        waiting.remove(ready)
+        found = equality(ready)
+        assert found is not None
+        left, right = (known.get(s, s) for s in found.sides)
+        out.append(Call("<=>" if found.null_safe else "=", (left, right)))
+        for a, b in ((left, right), (right, left)):
+            if variables(a) == {center} and center not in variables(b):
+                known.setdefault(b, a)
+    return list(dict.fromkeys(out))
+
+
+def _reaches(condition: Term, center: Var, known: Mapping[Term, Term]) -> bool:
+    """Whether a condition is an equality of terms of one type, one of which is over `center` or known to be equal to such a one."""
+    found = equality(condition)
+    if found is None or type_of(found.left) != type_of(found.right):
+        return False
+    return any(s in known or variables(s) == {center} for s in found.sides)
 
 
 def _only(term: Term, some: Collection[Var]) -> bool:

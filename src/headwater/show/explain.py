@@ -24,6 +24,7 @@ from headwater.plan.maps import term_of
 from headwater.plan.nested.shred import shred
 from headwater.plan.program import (
     ENDS,
+    AddUp,
     Bind,
     Expand,
     Filter,
@@ -321,6 +322,8 @@ def _statement_text(s: Statement) -> str:
                 parts.append(f"look up {what} by ({', '.join(step.keys)})")
             case Expand():
                 parts.append(f"for each of {step.array}")
+            case AddUp(by, _):
+                parts.append(f"add up by ({', '.join(by)})")
             case Bind(name, scalar):
                 parts.append(f"{name} := {scalar.sql}")
             case Filter(condition):

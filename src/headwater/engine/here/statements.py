@@ -17,11 +17,11 @@ from headwater.engine import policy
 from headwater.engine.here import arrow
 from headwater.engine.probing import probe
 from headwater.engine.rings import ODD, product, ring_columns, spec_of
-from headwater.plan.program import WEIGHT, Bind, Expand, Filter, Lookup, Map, Statement, Step
+from headwater.plan.program import WEIGHT, AddUp, Bind, Expand, Filter, Lookup, Map, Statement, Step
 from headwater.state.adding import zeros
-from headwater.state.arrangement import INDEX, WHOLE, Arrangement, Share, stretch
+from headwater.state.arrangement import INDEX, WHOLE, Arrangement, Share, any_ring, stretch, total
 from headwater.state.hashing import hash_keys
-from headwater.state.run import cast, column, hashes
+from headwater.state.run import MapSpec, cast, column, hashes, prepared
 
 Scalars = Callable[[Sequence[Bind | Filter], pa.Table], pa.Table]
 """Who evaluates binds and filters: a table in, the table with new columns and fewer rows out."""
@@ -49,7 +49,9 @@ def one_in_arrow(s: Bind | Filter, table: pa.Table, zone: str = "UTC") -> pa.Tab
     return table.append_column(s.name, values) if isinstance(s, Bind) else kept(table, values)
 
 
-Hop = Lookup | Expand
+FEW = 16
+"""Rows that are not added up on the way: sorting them takes longer than looking them up."""
+Hop = Lookup | Expand | AddUp
 """Steps that change how many rows there are by other means than a condition."""
 
 
@@ -57,7 +59,7 @@ def segments(steps: Iterable[Step]) -> list[list[Bind | Filter] | Hop]:
     """Steps with the binds and filters between two hops together."""
     out: list[list[Bind | Filter] | Hop] = []
     for s in steps:
-        if isinstance(s, Lookup | Expand):
+        if isinstance(s, Hop):
             out.append(s)
         elif out and isinstance(out[-1], list):
             out[-1].append(s)
@@ -120,7 +122,10 @@ def step(
                 mine, share = share, WHOLE
             table = look_up(s, table, keys, into, mine, most, in_parts=i == last)
         else:
-            table = expanded(s, table) if isinstance(s, Expand) else scalars(s, table)
+            if isinstance(s, AddUp):
+                table = added_up(s, table)
+            else:
+                table = expanded(s, table) if isinstance(s, Expand) else scalars(s, table)
             if isinstance(s, Expand) and table.num_rows >= policy.ENOUGH:
                 table, share = shared(table, share), WHOLE
     return shared(table, share)
@@ -141,6 +146,23 @@ def expanded(s: Expand, table: pa.Table) -> pa.Table:
         values = elements if not field else pc.struct_field(elements, field)
         table = table.append_column(given, values)
     return table
+
+
+def added_up(s: AddUp, table: pa.Table) -> pa.Table:
+    """Rows that are alike as one, with their sums; where all of these are zero there is none. A few are left as they are."""
+    keys = {n: column(table, n) for n in s.by}
+    places = tuple((f"k{i}", c.type) for i, c in enumerate(keys.values()))
+    rings = tuple(c for name, t, _ in s.sums for c in ring_columns(name, t))
+    arrays = dict(zip((n for n, _ in places), keys.values(), strict=True))
+    for name, t, factors in s.sums:
+        arrays |= product(t, name, table, factors)
+    made = pa.table(arrays)
+    if made.num_rows > FEW:
+        spec = MapSpec("rows", places, rings, tuple(n for n, _ in places))
+        made = total(spec, prepared(spec, made.add_column(0, "_h", hashed(made, spec.lookup))))
+        made = made.filter(pa.array(any_ring(spec, made))).drop_columns(["_h"])
+    made = made.rename_columns([*keys, *made.column_names[len(keys) :]])
+    return made.append_column(WEIGHT, pa.array(np.ones(made.num_rows, np.int64)))
 
 
 def kept(table: pa.Table, condition: pa.Array) -> pa.Table:

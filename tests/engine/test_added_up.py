@@ -1,0 +1,197 @@
+"""Rows that are alike are added up before the last look-up: the old row and the new one of an answer find what they find once."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, defaultdict
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import headwater as hw
+from headwater.calculus.types import DYADIC, INT, Exact
+from headwater.engine.here import statements
+from headwater.engine.rings import sums
+from headwater.plan.program import WEIGHT, AddUp
+from headwater.state.arrangement import Arrangement
+
+ALIKE = AddUp(
+    ("k", "s"),
+    (("n", INT, (WEIGHT,)), ("t", DYADIC, (WEIGHT, "x")), ("d", Exact(2), (WEIGHT, "y"))),
+)
+ROWS = st.lists(
+    st.tuples(
+        st.sampled_from([None, 1, 2]),
+        st.sampled_from([None, "a", "b"]),
+        st.sampled_from([0.1, -0.0, 1e300, -3.5]),
+        st.sampled_from([Decimal("0.10"), Decimal("7.25")]),
+        st.sampled_from([-2, -1, 1]),
+    ),
+    max_size=40,
+)
+
+
+@pytest.mark.property
+@pytest.mark.parametrize("few", [0, 16])
+@given(rows=ROWS)
+def test_sums_are_those_of_all_rows(few: int, rows: list[tuple[Any, ...]]) -> None:
+    types = [pa.int64(), pa.string(), pa.float64(), pa.decimal128(10, 2), pa.int64()]
+    columns = list(zip(*rows, strict=True)) or [()] * 5
+    arrays = [pa.array(list(c), t) for c, t in zip(columns, types, strict=True)]
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(statements, "FEW", few)
+        made = statements.added_up(ALIKE, pa.table(arrays, names=["k", "s", "x", "y", WEIGHT]))
+    found: dict[Any, list[Any]] = defaultdict(lambda: [0, 0, Decimal(0)])
+    totals = [t.finite for t in sums(made, "t")]
+    for k, s, n, t, d, w in zip(
+        *(made.column(c).to_pylist() for c in ("k", "s", "n")),
+        totals,
+        *(made.column(c).to_pylist() for c in ("d", WEIGHT)),
+        strict=True,
+    ):
+        assert w == 1
+        found[k, s] = [a + b for a, b in zip(found[k, s], (n, t, d), strict=True)]
+    expected: dict[Any, list[Any]] = defaultdict(lambda: [0, 0, Decimal(0)])
+    for k, s, x, y, w in rows:
+        summand = (w, w * Fraction(x), w * y)
+        expected[k, s] = [a + b for a, b in zip(expected[k, s], summand, strict=True)]
+    assert {k: v for k, v in found.items() if any(v)} == {
+        k: v for k, v in expected.items() if any(v)
+    }
+    if not few and made.num_rows > few:
+        assert made.num_rows == len({k for k, v in expected.items() if any(v)})
+
+
+@hw.query
+def ranks(nodes: Any, links: Any) -> Any:
+    """PageRank, four rounds."""
+    out = [{"node": n.node, "n": len([k for k in links if k.src == n.node])} for n in nodes]
+    return hw.repeat(
+        [{"node": n.node, "rank": 1.0} for n in nodes],
+        lambda rank: [{"node": n.node, "rank": 0.15 + 0.85 * sum(
+            r.rank / o["n"] for k in links if k.dst == n.node
+            for o in out if o["node"] == k.src for r in rank if r.node == k.src)} for n in nodes],
+        times=4,
+    )  # fmt: skip
+
+
+def in_python(nodes: list[int], links: list[tuple[int, int]]) -> dict[int, float]:
+    """The ranks after four rounds."""
+    out = Counter(src for src, _ in links)
+    rank = dict.fromkeys(nodes, 1.0)
+    for _ in range(4):
+        share = dict.fromkeys(nodes, 0.0)
+        for src, dst in links:
+            if src in rank and dst in rank:
+                share[dst] += rank[src] / out[src]
+        rank = {n: 0.15 + 0.85 * share[n] for n in nodes}
+    return rank
+
+
+class Found:
+    """How many entries of some maps look-ups found."""
+
+    def __init__(self, patched: pytest.MonkeyPatch):
+        self.entries: Counter[str] = Counter()
+
+        def watch(of: Arrangement, found: pa.Table, how: str) -> None:
+            if how == "look-up":
+                self.entries[of.spec.name] += found.num_rows
+
+        patched.setattr(Arrangement, "watch", watch)
+
+
+def test_ranks_are_those_of_python_and_links_are_found_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(statements, "FEW", 0)
+    rng = random.Random(3)
+    nodes = list(range(60))
+    links = [(rng.randrange(60), rng.randrange(60)) for _ in range(400)]
+    with hw.open(tmp_path) as db:
+        db.source("nodes", "node BIGINT")
+        db.source("links", "src BIGINT, dst BIGINT")
+        db.view("ranks", ranks)
+        db.apply({"nodes": [(n,) for n in nodes], "links": links})
+        for turn in range(6):
+            new = [(rng.randrange(60), rng.randrange(60)) for _ in range(3)]
+            gone = rng.sample(links, 2)
+            found = Found(monkeypatch)
+            made = db.apply({"links": hw.Delta(inserts=new, deletes=gone)})
+            for row in gone:
+                links.remove(row)
+            links += new
+            told = {r["node"]: r["rank"] for r in db.table("ranks").to_pylist()}
+            expected = in_python(nodes, links)
+            assert told.keys() == expected.keys()
+            assert all(abs(told[n] - expected[n]) < 1e-12 for n in nodes), turn
+            # The map of links that rounds fan out by: of a node that moves its links, once a round, and not for each of four rows.
+            fans = [
+                step.into
+                for kept in db.program.kept.values()
+                for s in kept.changes.get(_collection(db), ())
+                for before, step in zip(s.steps, s.steps[1:], strict=False)
+                if isinstance(before, AddUp)
+            ]
+            assert len(fans) == 1
+            moved = sum(rows for at, rows in made.rounds["ranks"] if at < 4)
+            assert found.entries[fans[0]] <= moved / 4 * (len(links) / len(nodes)) * 2
+
+
+def _collection(db: hw.Database) -> str:
+    (loop,) = db.program.loops.values()
+    (name,) = loop.collections
+    return name
+
+
+@pytest.mark.parametrize("strategy", ["recursive", "first-order"])
+def test_a_view_over_sums_of_another(
+    strategy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(statements, "FEW", 0)
+    rng = random.Random(strategy)
+    rows: list[tuple[int, float]] = []
+    groups = [(k, g) for k in range(20) for g in range(k % 3 + 1)]
+    with hw.open(tmp_path) as db:
+        db.source("r", "k BIGINT, v DOUBLE")
+        db.source("s", "k BIGINT, g BIGINT")
+        db.view("a", "SELECT k, sum(v) AS t FROM r GROUP BY k")
+        db.view(
+            "b",
+            "SELECT s.g, sum(a.t) AS t, count(*) AS n FROM a JOIN s ON s.k = a.k GROUP BY s.g",
+            strategy=strategy,
+        )
+        steps = [
+            step
+            for kept in db.program.kept.values()
+            for some in kept.changes.values()
+            for s in some
+            for step in s.steps
+        ]
+        assert any(isinstance(step, AddUp) for step in steps)
+        db.apply({"s": groups})
+        for _ in range(8):
+            new = [(rng.randrange(20), rng.uniform(-1, 1)) for _ in range(30)]
+            gone = rng.sample(rows, len(rows) // 3)
+            db.apply({"r": hw.Delta(inserts=new, deletes=gone)})
+            for row in gone:
+                rows.remove(row)
+            rows += new
+            of_k: dict[int, list[float]] = defaultdict(list)
+            for k, v in rows:
+                of_k[k].append(v)
+            expected: dict[int, list[float]] = defaultdict(lambda: [0.0, 0])
+            for k, g in groups:
+                if k in of_k:
+                    expected[g][0] += sum(of_k[k])
+                    expected[g][1] += 1
+            told = {r["g"]: (r["t"], r["n"]) for r in db.table("b").to_pylist()}
+            assert told.keys() == expected.keys()
+            for g, (t, n) in expected.items():
+                assert told[g][1] == n and abs(told[g][0] - t) < 1e-9
