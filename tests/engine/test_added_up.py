@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter, defaultdict
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -15,10 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import headwater as hw
-from headwater.calculus.types import DYADIC, INT, Exact
+from headwater.calculus.types import BIGINT, DYADIC, INT, Exact
 from headwater.engine.here import statements
 from headwater.engine.rings import sums
-from headwater.plan.program import WEIGHT, AddUp
+from headwater.plan.closing import Closing
+from headwater.plan.program import WEIGHT, AddUp, Bind
+from headwater.plan.promises import Promises, Told, _adds_nothing
+from headwater.plan.scalar import Scalar
 from headwater.state.arrangement import Arrangement
 
 ALIKE = AddUp(
@@ -195,3 +199,27 @@ def test_a_view_over_sums_of_another(
             assert told.keys() == expected.keys()
             for g, (t, n) in expected.items():
                 assert told[g][1] == n and abs(told[g][0] - t) < 1e-9
+
+
+def test_counts_and_zeros_are_known_through_sums(tmp_path: Path) -> None:
+    with hw.open(tmp_path) as db:
+        db.source("r", "k BIGINT, v BIGINT")
+        db.source("s", "k BIGINT, g BIGINT")
+        db.view("a", "SELECT k, sum(v) AS t FROM r GROUP BY k")
+        db.view(
+            "b", "SELECT s.g, sum(a.t) AS t, count(*) AS n FROM a JOIN s ON s.k = a.k GROUP BY s.g"
+        )
+        program = db.program
+    promises = Promises(Closing(program, "UTC"), Told(), {}.get, {}, {})
+    (group,) = [s.group for s in program.strata.values() if s.name == program.views["b"].stratum]
+    every = [s for some in program.kept[group.name].changes.values() for s in some]
+    every += program.kept[group.name].filling
+    summed = [s for s in every if any(isinstance(x, AddUp) for x in s.steps)]
+    assert summed
+    assert promises.counts(group, 0)
+    for s in summed:
+        zero = Bind("z", Scalar("0L", BIGINT, (), ["literal", "bigint", 0]))
+        add = next(x for x in s.steps if isinstance(x, AddUp))
+        none = replace(add, sums=tuple((n, t, (*f, "z")) for n, t, f in add.sums))
+        steps = tuple(y for x in s.steps for y in ((zero, none) if x is add else (x,)))
+        assert not _adds_nothing(s, 0) and _adds_nothing(replace(s, steps=steps), 0)

@@ -50,6 +50,7 @@ from headwater.plan.closing import (
 from headwater.plan.monotone import constant
 from headwater.plan.program import (
     WEIGHT,
+    AddUp,
     Answered,
     Bind,
     Lookup,
@@ -432,6 +433,10 @@ class Promises(Generic[P]):
                     rings = [] if into is None else [n for n, _ in into.ring]
                     for ring, name in step.weights:
                         known[name] = into is not None and self.counts(into, rings.index(ring))
+                case AddUp(sums=sums):
+                    known |= {
+                        n: all(known.get(f, False) for f in product) for n, _, product in sums
+                    }
         return all(known.get(f, False) for f in factors)
 
     # --- strata and views --------------------------------------------------------------------------------------------
@@ -528,9 +533,13 @@ def _begins(p: Pattern) -> bool:
 
 def _adds_nothing(s: Statement, column: int) -> bool:
     """Whether a ring column of what a statement emits is always 0."""
-    zeros = {
-        step.name for step in s.steps if isinstance(step, Bind) and constant(step.scalar.tree) == 0
-    }
+    zeros = set[str]()
+    for step in s.steps:
+        match step:
+            case Bind(name, scalar) if constant(scalar.tree) == 0:
+                zeros.add(name)
+            case AddUp(sums=sums):
+                zeros |= {name for name, _, product in sums if not zeros.isdisjoint(product)}
     return not zeros.isdisjoint(s.ring[column])
 
 
