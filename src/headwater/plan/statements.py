@@ -53,8 +53,8 @@ RULES = 3
     1   unions that multiply are relations (`plan.unions`); many changes of a product one by one (`rules.changes`)
     2   equal scalar subqueries of a row are one, and their averages are known not to fail; running sums of doubles carry
         what comes before
-    3   where only inputs are kept, all that is equal to a column of what changes is looked up by that column, and what may find
-        several rows last
+    3   in loops of which only inputs are kept, all that is equal to a column of what moves is looked up by that column, and what
+        may find several rows last
 """
 
 
@@ -215,7 +215,7 @@ class Materializer:
     def _statement(self, target: Map, sign: int, of: Changed, strategy: str) -> Statement:
         """The statement of one term of a change: from the rows of its first change through look-ups of the rest."""
         checked(of.monomial)
-        rest, flow = Rest(of, strategy, self.program.strata, self.rules >= 3), Flow()
+        rest, flow = Rest(of, strategy, self.program.strata, self._directly(of)), Flow()
         flow.bind_row(rest.driver)
         weights: list[list[str]] = [[WEIGHT] for _ in rest.rings]
         changes: list[Statement] = []
@@ -244,6 +244,14 @@ class Materializer:
             sign,
             tuple(changes),
         )
+
+    def _directly(self, of: Changed) -> bool:
+        """Whether all is tied to what changes directly: where that moves in a loop, round after round.
+
+        Elsewhere it would ask for more maps: of customers by their nation, where suppliers change that are of a nation.
+        """
+        drives = next(s for v, s in of.monomial.atoms if v in of.change)
+        return self.rules >= 3 and isinstance(drives, Rel) and drives.name in self.moving
 
     def _added_up(
         self, target: Map, flow: Flow, rest: Rest, block: Joining, weights: list[list[str]]
