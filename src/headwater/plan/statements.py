@@ -20,6 +20,7 @@ from headwater.calculus.terms import (
     Rel,
     Term,
     Var,
+    subterms,
     variables,
 )
 from headwater.calculus.types import (
@@ -276,7 +277,8 @@ class Materializer:
         ):
             return weights
         tied = [*(link.outer for link in block.links), *early]
-        if {t for _, t in row_columns(rest.driver)} <= set(tied):
+        asked = {t for term in tied for t in subterms(term)}
+        if all(t in asked for _, t in row_columns(rest.driver)):  # no two rows are alike, as a rule
             return weights
         by = tuple(dict.fromkeys(map(flow.column, tied)))
         stem = f"a{len(flow.steps)}"
