@@ -112,9 +112,7 @@ def _merge_map(
     tables = [t for t in tables if t.num_rows]
     if not tables:
         return None
-    changes = changes_of(
-        working.maps[name], tables[0] if len(tables) == 1 else pa.concat_tables(tables)
-    )
+    changes = tables[0] if len(tables) == 1 else pa.concat_tables(tables)
     made = threads.merged(working.now(name), changes, blind, working.threads)
     working.add(name, made.entries)
     if made.touched is not None:
