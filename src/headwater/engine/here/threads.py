@@ -66,12 +66,12 @@ def times(rows: int, threads: int) -> int:
 
 
 def by_range(table: pa.Table, key: Sequence[str], count: int) -> list[pa.Table]:
-    """Rows with the hash of a key, cut into ranges of it, of which none is empty; inside of a range they stay in their order."""
+    """Rows with the hash of a key, cut into ranges of it; inside of a range they stay in their order. None is empty but a first one."""
     step = max(1, -(-table.num_rows // count))
-    stretches = [table.slice(i, step) for i in range(0, table.num_rows, step)]
+    stretches = [table.slice(i, step) for i in range(0, max(1, table.num_rows), step)]
     pieces = each(lambda t: _divided(t, key, count), stretches)
-    ranges = (pa.concat_tables([p[i] for p in pieces]) for i in range(count))
-    return [t for t in ranges if t.num_rows]
+    ranges = [pa.concat_tables([p[i] for p in pieces]) for i in range(count)]
+    return [t for t in ranges if t.num_rows] or ranges[:1]
 
 
 def _divided(table: pa.Table, key: Sequence[str], count: int) -> list[pa.Table]:
