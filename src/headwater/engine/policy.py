@@ -45,9 +45,10 @@ HELD = 32_000_000
 LEAST_REFILLED = 100_000
 """Rows of a change from which on it is asked whether a map is cheaper to fill anew."""
 READING = 1
-"""What it costs to read an entry of a source where a map is filled anew, in rows that are carried through a statement: 0.3 and 0.25
-microseconds, by the last change of the same benchmark. Nine tenths of 5 million rows went in 8 s where they were carried through, and in 15 s
-where three maps were filled from the rest.
+"""What it costs to read an entry of a source where a map is filled anew, in rows that are carried through a statement: about as much.
+
+Nine tenths of 5 million rows went in 8 to 11 s of processor time where they were carried through, three runs on a busy machine, and in 12 and
+16 s where three maps were filled from the rest.
 """
 CALLED = 1_000_000
 """Rows that a function of the user's is called for in this process, one after another."""
