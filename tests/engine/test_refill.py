@@ -68,6 +68,7 @@ def test_maps_filled_anew_are_those_maintained(
     kept = played(tmp_path / "kept", several, monkeypatch)
     assert not any(kept[2])
     monkeypatch.setattr(policy, "LEAST_REFILLED", 1)
+    monkeypatch.setattr(policy, "READING", 0)
     anew = played(tmp_path / "anew", several, monkeypatch)
     assert anew[:2] == kept[:2]
     _, taken, more, replaced, both = anew[2]
@@ -79,6 +80,7 @@ def test_nothing_is_filled_anew_where_sources_are_closed(
 ) -> None:
     """Rows that are over leave the source, and stay in the sums."""
     monkeypatch.setattr(policy, "LEAST_REFILLED", 1)
+    monkeypatch.setattr(policy, "READING", 0)
     with hw.open(tmp_path, execution="here") as db:
         db.source("r", "day BIGINT, v BIGINT", closes="day")
         db.view("total", "SELECT day, sum(v) AS s FROM r GROUP BY day")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 import headwater as hw
 from corpus_edits import entries
 from headwater.engine.here import threads
+from headwater.state.hashing import hash_keys
 
 VIEWS = {
     "by_key": "SELECT k, sum(v) AS s, count(*) AS n FROM r GROUP BY k",
@@ -68,3 +70,20 @@ def test_threads_make_what_one_makes(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(threads, "each", lambda f, xs: used.append(len(xs)) or each(f, xs))  # type: ignore[func-returns-value]
     assert carried(tmp_path / "threads") == alone
     assert max(used) > 5
+
+
+@pytest.mark.parametrize("count", [1, 2, 7])
+def test_ranges_are_the_rows_by_hash(count: int) -> None:
+    """Together they are all rows, each range behind the one before; rows of a range stay in their order."""
+    table = rows(1000, 3).append_column("at", pa.array(np.arange(1000)))
+    table = pa.concat_tables([table.slice(0, 130), table.slice(130)])
+    ranges = threads.by_range(table, ["k", "name"], count)
+    whole = pa.concat_tables(ranges)
+    h, at = (np.asarray(whole.column(n)) for n in ("_h", "at"))
+    assert whole.drop_columns(["_h"]).take(pa.array(np.argsort(at))).equals(table.combine_chunks())
+    edges = [(np.asarray(t.column("_h")).min(), np.asarray(t.column("_h")).max()) for t in ranges]
+    assert all(a[1] < b[0] for a, b in pairwise(edges))
+    assert all((np.diff(np.asarray(t.column("at"))) > 0).all() for t in ranges)
+    assert np.array_equal(h, hash_keys([whole.column("k"), whole.column("name")], 1000))
+    assert len(ranges) == count
+    assert [t.num_rows for t in threads.by_range(table.slice(0, 0), ["k"], count)] == [0]

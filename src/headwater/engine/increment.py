@@ -298,7 +298,7 @@ class Increment:
         for s in statements:
             if s.drives not in tables:
                 mine = [x for x in statements if x.drives == s.drives]
-                tables[s.drives] = table = threads.in_order(self.table(s.drives), mine)
+                tables[s.drives] = table = threads.in_order(self.table(s.drives), mine, cores)
                 passing[s.drives] = Passing(table)
             if not passing[s.drives].some(s):
                 continue

@@ -2,7 +2,8 @@
 
     Δm = m(new) - m(old)        the entries, and the changes that are told, are those of the statements of the change
 
-A change that takes most rows away, or replaces them, has more rows than it leaves. Then a map is filled from what is left, by
+A change that takes most rows away, or replaces them, has more rows than it leaves. Where each goes through several statements, as
+in a join of a source with itself, a map is filled from what is left, by
 the statements that a new view is filled by, and its old entries are taken away from that; what both have cancels. It is one
 commit either way. Only maps that no statement looks up, over sources whose rows are all kept, are chosen: all that they are
 filled from is new by then, and nobody reads them in between. Sums of doubles that were rounded on the way are left alone, and so
@@ -40,6 +41,7 @@ def chosen(increment: Increment) -> frozenset[str]:
     if not set(changes) <= set(sources):  # only then all that is known is told by the changes
         return frozenset()
     left = {n: _left(increment, n, m) for n, m in sources.items()}
+    held = {n: _held(increment, n, m) for n, m in sources.items()}
     apart = {n for loop in program.loops.values() for n in loop.maps}
     # What bags pass on to a group is in no statement that fills it.
     apart |= {s.group.name for s in program.strata.values() if s.passed_on}
@@ -59,8 +61,10 @@ def chosen(increment: Increment) -> frozenset[str]:
             continue
         statements = program.statements(m, set(changes))
         maintained = sum(changes[s.drives].rows * _steps(s) for s in statements)
-        # Whichever relation is read, all rows of the others are found for it.
+        # Whichever relation is read, all rows of the others are found for it; and to tell those that are left, all that
+        # there were are read, and what takes them away.
         filled = sum(sum(left[n] for n in m.reads) * _steps(s) for s in kept.filling)
+        filled += policy.READING * sum(held[n] for n in m.reads) * len(kept.filling)
         entries = sum(r.rows for r in increment.working.refs.get(m.name, ()))
         if filled + entries < maintained and filled + entries <= policy.HELD:
             found.add(m.name)
@@ -74,6 +78,12 @@ def _sources(increment: Increment) -> dict[str, Map]:
         for m in increment.program.maps.values()
         if m.fields and len(m.reads) == 1 and m.reads[0] not in increment.program.strata
     }
+
+
+def _held(increment: Increment, name: str, m: Map) -> int:
+    """The entries that have to be read for the rows of a source after the change."""
+    rows = sum(r.rows for r in increment.working.refs.get(m.name, ()))
+    return rows + (increment.changes[name].rows if name in increment.changes else 0)
 
 
 def _left(increment: Increment, name: str, m: Map) -> int:

@@ -195,6 +195,7 @@ class Working:
         """
         if not entries.num_rows:
             return
+        entries = entries.combine_chunks()  # once, for those who look up and for the file
         refs, tables = self.added.setdefault(name, []), self.entries.setdefault(name, [])
         count, rows = 0, entries.num_rows
         for ref, table in zip(reversed(refs), reversed(tables), strict=False):

@@ -192,7 +192,9 @@ class Adopting:
         """A new answer follows another one: what was answered last is that of the other, where it is told from the same."""
         if s.answers is not None:
             taken = any(a.of == x.answers for a in self.maps.values())
-            if alike and x.answers is not None and not taken:
+            # Of sums that only had to be above 0 the other has not kept more.
+            told = set(x.only_there) <= set(s.only_there)
+            if alike and told and x.answers is not None and not taken:
                 self.maps[s.answers.name] = Adopted(s.answers, x.answers)
             else:
                 same = False

@@ -309,6 +309,15 @@ class Stratum:
         scalars = [*self.where, *(s for _, s in self.row), *([self.weight] if self.weight else [])]
         return any(s.tree is None for s in scalars)
 
+    @cached_property
+    def only_there(self) -> list[str]:
+        """The sums of its group of which an answer asks nothing but whether they are above 0."""
+        positive = {f"(`{n}` > 0L)": n for n, _ in self.group.ring}
+        told = [*self.where, *(c for _, c in self.row), *([self.weight] if self.weight else [])]
+        read = {n for c in told if c.sql not in positive for n in c.reads}
+        asked = [positive[c.sql] for c in self.where if c.sql in positive]
+        return [n for n in asked if n not in read]
+
     @property
     def shown_key(self) -> list[str] | None:
         """The columns that show the key of its groups, which tell its rows apart; None where not all of it is shown."""

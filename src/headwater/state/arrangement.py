@@ -237,16 +237,18 @@ class Arrangement:
             kept = there(self.spec, table)
             return self._indexed(at, table, kept)
         if single and self.spec.newest:  # one run has said what there is of a key
-            order = np.argsort(at)
+            order = np.argsort(at, kind="stable")  # each run's are in order, and merged
             table = table.take(pa.array(order))
             return self._indexed(at[order], table, there(self.spec, table))
-        columns = [] if single else key_parts(self.spec, table)
-        order = sort_order(at, columns)
-        at = at[order]
-        starts = boundaries(at, columns, order)
+        if single:
+            order = np.argsort(at, kind="stable")
+            starts = boundaries(at[order], [])
+        else:
+            runs = np.repeat(np.arange(len(found)), [len(i) for i, _ in found])
+            order, starts = put_together(self.spec, table, at, runs)
         merged = combine(self.spec, table.take(pa.array(order)), starts)
         kept = there(self.spec, merged)
-        return self._indexed(at[starts], merged, kept)
+        return self._indexed(at[order[starts]], merged, kept)
 
     def _indexed(self, at: Ints, table: pa.Table, kept: Bools | None = None) -> pa.Table:
         if kept is not None and not kept.all():
@@ -475,6 +477,31 @@ def total(spec: MapSpec, table: pa.Table) -> pa.Table:
     order = sort_order(h, columns, down)
     starts = boundaries(h[order], columns, order)
     return added(spec, table if in_order(order) else table.take(pa.array(order)), starts)
+
+
+def put_together(spec: MapSpec, table: pa.Table, at: Ints, runs: Ints) -> tuple[Ints, Ints]:
+    """The order by group and entry of what several runs have, and where each entry starts in it.
+
+    In a run the entries of a group are in order, and each is there once, so only groups that several runs
+    have a part of are sorted.
+    """
+    places = np.argsort(at, kind="stable")
+    group, run = at[places], runs[places]
+    same = group[1:] == group[:-1]
+    firsts = np.flatnonzero(np.append(True, ~same))
+    sizes = np.diff(np.append(firsts, len(at)))
+    shared = np.flatnonzero(np.repeat(run[firsts] != run[firsts + sizes - 1], sizes))
+    if not len(shared):
+        return places, np.arange(len(at), dtype=np.int64)
+    some = places[shared]
+    columns, down = sort_columns(spec, table.select(spec.keys).take(pa.array(some)))
+    order = sort_order(at[some], columns, down)
+    places[shared] = some[order]
+    chosen = pa.array(order)
+    begins = np.ones(len(at), np.bool_)
+    begins[shared] = False
+    begins[shared[boundaries(at[some], [c.take(chosen) for c in columns])]] = True
+    return places, np.flatnonzero(begins)
 
 
 def combine(spec: MapSpec, table: pa.Table, starts: Ints) -> pa.Table:

@@ -12,18 +12,16 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from headwater.state.arrangement import INDEX, Arrangement, combine
+from headwater.state.arrangement import INDEX, Arrangement, combine, put_together
 from headwater.state.keys import (
     Bools,
     Ints,
     all_parts,
-    boundaries,
     canonical,
     equal,
     expand,
-    sort_order,
 )
-from headwater.state.run import MapSpec, Run, cast, column, hashes, sort_columns
+from headwater.state.run import MapSpec, Run, cast, column, hashes
 from headwater.state.search import Hashes
 
 FURTHER = 8
@@ -98,7 +96,7 @@ def _part(
     table = pa.concat_tables([f[1] for f in found])
     runs = np.repeat(np.arange(len(found)), [len(f[0]) for f in found])
     # From the end, groups go down here, and all is turned round below.
-    places, starts = _together(spec, table, -at if backwards else at, runs)
+    places, starts = put_together(spec, table, -at if backwards else at, runs)
     at, cut = at[places], cut[places]
     more[at[cut]] = True
     settled = _settled(at, cut, starts, len(h), backwards)
@@ -107,31 +105,6 @@ def _part(
     if not backwards:
         return merged, settled, more
     return merged.take(pa.array(np.arange(len(starts))[::-1])), settled[::-1], more
-
-
-def _together(spec: MapSpec, table: pa.Table, at: Ints, runs: Ints) -> tuple[Ints, Ints]:
-    """The order by group and entry of what several runs have, and where each entry starts in it.
-
-    In a run the entries of a group are in order, and each is there once, so only groups that several runs
-    have a part of are sorted.
-    """
-    places = np.argsort(at, kind="stable")
-    group, run = at[places], runs[places]
-    same = group[1:] == group[:-1]
-    firsts = np.flatnonzero(np.append(True, ~same))
-    sizes = np.diff(np.append(firsts, len(at)))
-    shared = np.flatnonzero(np.repeat(run[firsts] != run[firsts + sizes - 1], sizes))
-    if not len(shared):
-        return places, np.arange(len(at), dtype=np.int64)
-    some = places[shared]
-    columns, down = sort_columns(spec, table.select(spec.keys).take(pa.array(some)))
-    order = sort_order(at[some], columns, down)
-    places[shared] = some[order]
-    chosen = pa.array(order)
-    begins = np.ones(len(at), np.bool_)
-    begins[shared] = False
-    begins[shared[boundaries(at[some], [c.take(chosen) for c in columns])]] = True
-    return places, np.flatnonzero(begins)
 
 
 def _settled(at: Ints, cut: Bools, starts: Ints, groups: int, backwards: bool) -> Bools:

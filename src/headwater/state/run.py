@@ -488,7 +488,7 @@ class Writer:
             self.files.write(f"{self.folder}/{self.name}", self._chunks())
         return self._refs
 
-    def _chunks(self) -> Iterator[bytes]:
+    def _chunks(self) -> Iterator[bytes | pa.Buffer]:
         size = 0
         for spec, tables, generation in self._runs:
             padding = -size % 64  # Arrow wants its buffers aligned, so runs begin on such a place
@@ -530,20 +530,20 @@ class _Sink(io.RawIOBase):
     """Where Arrow writes: chunks to pass on, with their size and checksum so far."""
 
     def __init__(self) -> None:
-        self.chunks: list[bytes] = []
+        self.chunks: list[bytes | pa.Buffer] = []
         self.size = self.checksum = 0
 
     def writable(self) -> bool:
         return True
 
     def write(self, data: Any) -> int:
-        chunk = bytes(data)
+        chunk = data if isinstance(data, pa.Buffer) else bytes(data)  # a buffer is never changed
         self.chunks.append(chunk)
         self.size += len(chunk)
         self.checksum = zlib.crc32(chunk, self.checksum)
         return len(chunk)
 
-    def taken(self) -> list[bytes]:
+    def taken(self) -> list[bytes | pa.Buffer]:
         """The chunks since the last time."""
         chunks, self.chunks = self.chunks, []
         return chunks

@@ -38,7 +38,7 @@ from headwater.plan.program import (
     Stratum,
 )
 from headwater.state.arrangement import INDEX, Arrangement, Touched, total
-from headwater.state.keys import Bools, Ints, all_parts, boundaries
+from headwater.state.keys import Bools, Ints, all_parts, boundaries, canonical, equal, parts
 from headwater.state.run import MapSpec, cast, column, hashes, prepared
 
 CELL, TIMES = "row.", "row"
@@ -76,8 +76,20 @@ def merge(
         maps = [m for m in (s.group, *s.bags) if m.name in touched]
         if s.name in answered and maps:
             keys = [_once(working.spec(m.name), touched[m.name], s.group) for m in maps]
-            out[s.name] = different(s.group, keys)
+            names, mine = s.group.columns, touched.get(s.group.name)
+            if mine is not None and all(_same_keys(mine, k, names) for k in keys):
+                out[s.name] = mine.select(["_h", *names])  # in order, and each once
+            else:
+                out[s.name] = different(s.group, keys)
     return out
+
+
+def _same_keys(left: pa.Table, right: pa.Table, names: Sequence[str]) -> bool:
+    """Whether two tables have the same keys in the same order."""
+    if left is right or left.num_rows != right.num_rows:
+        return left is right
+    mine, others = (all_parts([column(t, n) for n in names]) for t in (left, right))
+    return bool(equal(mine, others).all())
 
 
 def _once(spec: MapSpec, keys: pa.Table, group: Map) -> pa.Table:
@@ -100,9 +112,7 @@ def _merge_map(
     tables = [t for t in tables if t.num_rows]
     if not tables:
         return None
-    changes = changes_of(
-        working.maps[name], tables[0] if len(tables) == 1 else pa.concat_tables(tables)
-    )
+    changes = tables[0] if len(tables) == 1 else pa.concat_tables(tables)
     made = threads.merged(working.now(name), changes, blind, working.threads)
     working.add(name, made.entries)
     if made.touched is not None:
@@ -158,8 +168,26 @@ def components(working: Working, stratum: Stratum, keys: pa.Table) -> pa.Table:
             places[np.asarray(column(found, INDEX))] = np.arange(found.num_rows)
             merged = _merged(working, stratum.group, keys)
             last = Before(before, places, _unanswered(working, stratum, keys, places, merged))
-            after = current(working.now, stratum, keys, last=(working, last), merged=merged)
+            after, at = _current(working.now, stratum, keys, last=(working, last), merged=merged)
+            if stratum.ranked is None:
+                before, after = _changed(stratum, before, after, places[at])
     return signed(stratum, [(before, -1), (after, 1)])
+
+
+def _changed(
+    stratum: Stratum, before: pa.Table, after: pa.Table, places: Ints
+) -> tuple[pa.Table, pa.Table]:
+    """Components before and after, without those that are the same; `places` say where each was before, -1 if nowhere."""
+    both = np.flatnonzero(places >= 0)
+    old, new = list[pa.Array](), list[pa.Array]()
+    for n, _ in stratum.components[len(stratum.group.key) :]:
+        was = canonical(column(before, n).take(pa.array(places[both])))
+        old += parts(was)
+        new += parts(cast(canonical(column(after, n).take(pa.array(both))), was.type))
+    same = both[equal(old, new)]
+    kept = [np.ones(t.num_rows, np.bool_) for t in (before, after)]
+    kept[0][places[same]] = kept[1][same] = False
+    return before.filter(pa.array(kept[0])), after.filter(pa.array(kept[1]))
 
 
 def _merged(working: Working, group: Map, keys: pa.Table) -> Touched | None:
@@ -255,20 +283,39 @@ def current(
     With a span those of the rows that a change between its positions can matter for. `last` is what they were answered
     from before an increment, and its maps; `merged` is what its merge said about these very groups.
     """
+    return _current(maps, stratum, keys, span, last, merged)[0]
+
+
+def _current(
+    maps: Callable[[str], Arrangement],
+    stratum: Stratum,
+    keys: pa.Table,
+    span: Span | None = None,
+    last: tuple[Working, Before] | None = None,
+    merged: Touched | None = None,
+) -> tuple[pa.Table, Ints]:
+    """The same, and of which of the keys each row is."""
     group = stratum.group
     if merged is None:
         found = maps(group.name).lookup(keys)
     else:
         found = _present(keys, merged.new, spec_of(group).count)
-    there = pa.array(np.asarray(column(found, INDEX)))
+    at = np.asarray(column(found, INDEX))
+    there = pa.array(at)
     live = keys.take(there)
     arrays = {n: column(found, n) for n in group.columns} | shown(stratum, found)
+    for n in stratum.only_there if stratum.answers is not None else ():
+        # Answers are kept, and one that is kept as it was is not written again.
+        arrays[n] = pa.array(np.minimum(np.asarray(arrays[n]), 1))
+    came: dict[str, pa.Table] = {}
     for b in stratum.from_bags:
         known = None
         if last is not None and b.function in ENDS:
             working, before = last
-            mine, empty = before.take(np.asarray(there)), not working.refs.get(b.map.name)
-            known = by_change(working.new(b.map.name), b, live, mine, empty)
+            new, empty = working.new(b.map.name), not working.refs.get(b.map.name)
+            if b.map.name not in came:  # the least and the greatest are of one bag
+                came[b.map.name] = new.lookup(live)
+            known = by_change(new, b, came[b.map.name], before.take(at), empty)
         if known is None:
             arrays[b.column] = from_bag(maps(b.map.name), b, live)
         elif len(known.unknown):
@@ -279,21 +326,21 @@ def current(
             arrays[b.column] = known.values
     table = pa.table(arrays)
     if stratum.always and table.num_rows == 0 and keys.num_rows:
-        return nothing(stratum)
+        return nothing(stratum), np.zeros(1, np.int64)
     if stratum.ranked is not None and table.num_rows:
         bag = maps(stratum.ranked.map.name)
         if span is None:
-            at, more, times = ranked(bag, stratum.ranked, live)
+            of, more, times = ranked(bag, stratum.ranked, live)
         else:
             sums = stratum.ranked.totals
             totals: dict[Total, Any] = {t: arrays[n] for t, n in sums if t.kind != "power"}
             totals |= {t: _summed(found, n) for t, n in sums if t.kind == "power"}
-            at, more, times = around(bag, stratum.ranked, live, span.take(there), totals)
-        table = table.take(pa.array(at))
+            of, more, times = around(bag, stratum.ranked, live, span.take(there), totals)
+        table, at = table.take(pa.array(of)), at[of]
         for n, c in more.items():
             table = table.append_column(n, c)
         table = table.append_column(WEIGHT, times)
-    return table
+    return table, at
 
 
 def _present(keys: pa.Table, values: pa.Table, count: str) -> pa.Table:

@@ -48,9 +48,9 @@ class Extremes(NamedTuple):
 
 
 def by_change(
-    new: Arrangement, b: FromBag, keys: pa.Table, before: Before, was_empty: bool
+    new: Arrangement, b: FromBag, found: pa.Table, before: Before, was_empty: bool
 ) -> Extremes | None:
-    """The extremes of groups by the entries that were added to their bag; None if those are not in one order.
+    """The extremes of groups by what was added to their bag, and `found` there for them; None if that is not in one order.
 
     Of a group that had rows and was not answered before nothing is known, unless the whole map was empty: a view that was
     edited may have taken over a bag and have new answers.
@@ -60,14 +60,14 @@ def by_change(
         return None
     places = before.places
     old = column(before.components, b.column).take(pa.array(places, mask=places < 0))
-    unknown = np.zeros(keys.num_rows, np.bool_) if was_empty else before.unanswered.copy()
+    unknown = np.zeros(len(places), np.bool_) if was_empty else before.unanswered.copy()
     if not new.refs:
         return Extremes(old, np.flatnonzero(unknown))
-    found = new.lookup(keys)  # a run has the entries of a group together, in order
+    # A run has the entries of a group together, in order.
     at, counts = (np.asarray(column(found, n)) for n in (INDEX, new.spec.count))
     elements = cast(column(found, b.items[0]), old.type)
     came = np.flatnonzero(counts > 0)
-    nearest = np.full(keys.num_rows, -1, np.int64)
+    nearest = np.full(len(places), -1, np.int64)
     in_turn = (
         came if last else came[::-1]
     )  # of several that are written to one place the last one stays

@@ -6,6 +6,9 @@ one thread would have made: sorted by hash, and equal keys in the order in which
 
 A change is first brought into the order of the key that most of its statements look up or write: what is in order
 already is sorted at once, and found by going through a map once.
+
+Nothing as large as the change is made on the way: a stretch at a time goes through everything that can be done with it, in
+memory that was used for the one before. New memory costs more than the work, as each page of it is made when it is first touched.
 """
 
 from __future__ import annotations
@@ -32,6 +35,7 @@ LEAST_ROWS = 50_000
 """Rows that are worth a thread of their own."""
 AT_ONCE = 150_000
 """Rows that a thread takes at a time, about: what it makes of them stays near the processor, in memory that it has had before."""
+HASH = "_h"
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -59,6 +63,28 @@ def times(rows: int, threads: int) -> int:
     if threads == 1 or rows < 2 * LEAST_ROWS:
         return 1
     return threads * max(1, round(rows / (threads * AT_ONCE)))
+
+
+def by_range(table: pa.Table, key: Sequence[str], count: int) -> list[pa.Table]:
+    """Rows with the hash of a key, cut into ranges of it; inside of a range they stay in their order. None is empty but a first one."""
+    step = max(1, -(-table.num_rows // count))
+    stretches = [table.slice(i, step) for i in range(0, max(1, table.num_rows), step)]
+    pieces = each(lambda t: _divided(t, key, count), stretches)
+    ranges = [pa.concat_tables([p[i] for p in pieces]) for i in range(count)]
+    return [t for t in ranges if t.num_rows] or ranges[:1]
+
+
+def _divided(table: pa.Table, key: Sequence[str], count: int) -> list[pa.Table]:
+    """Rows with the hash of a key, in ranges of it."""
+    table = table.add_column(0, HASH, hashed(table, key))
+    if count == 1:
+        return [table]
+    place = parts_of(hashes(table), count).astype(np.uint16)
+    if (place[1:] < place[:-1]).any():
+        order = np.argsort(place, kind="stable")
+        table, place = table.take(pa.array(order)), place[order]
+    cuts = np.searchsorted(place, np.arange(count + 1))
+    return [table.slice(a, b - a) for a, b in pairwise(cuts)]
 
 
 # --- statements ---------------------------------------------------------------------------------------------
@@ -90,7 +116,7 @@ def _is_here(statement: Statement) -> bool:
     return all(s.tree is not None for s in scalars)
 
 
-def in_order(change: pa.Table, statements: Iterable[Statement]) -> pa.Table:
+def in_order(change: pa.Table, statements: Iterable[Statement], threads: int = 1) -> pa.Table:
     """The rows of a change in the order of the hash that most of its statements sort by, if several do."""
     if change.num_rows < LEAST_ROWS:
         return change
@@ -100,7 +126,13 @@ def in_order(change: pa.Table, statements: Iterable[Statement]) -> pa.Table:
     (key, count), *_ = asked.most_common(1)
     if count < 2:
         return change
-    return change.take(pa.array(order_of(np.asarray(hashed(change, key)))))
+    ranges = by_range(change, key, times(change.num_rows, threads))
+    return pa.concat_tables(each(_sorted, ranges)).drop_columns([HASH])
+
+
+def _sorted(table: pa.Table) -> pa.Table:
+    """Rows with their hash, in its order."""
+    return table.take(pa.array(order_of(hashes(table))))
 
 
 def _sorted_by(s: Statement) -> set[tuple[str, ...]]:
@@ -129,23 +161,12 @@ class Merged(NamedTuple):
 
 
 def merged(into: Arrangement, changes: pa.Table, blind: bool, threads: int = 1) -> Merged:
-    """The same as `Arrangement.merge`, a range of hashes in each thread."""
+    """The same as `Arrangement.merge` of changes, which have no hash yet, a range of hashes in each thread."""
     count = times(changes.num_rows, threads)
-    if count == 1:
-        return _merged(into, changes, blind)
-    h = hashes(changes)
-    if (h[1:] < h[:-1]).any():
-        order = np.argsort(parts_of(h, count).astype(np.uint16), kind="stable")
-        changes, h = changes.take(pa.array(order)), h[order]
-        place = parts_of(h, count)
-        cuts = np.searchsorted(place, np.arange(count + 1))
-    else:  # in order already, and then wherever a hash ends
-        cuts = np.searchsorted(h, h[[len(h) * i // count for i in range(count)]], "left")
-        cuts = np.append(cuts, len(h))
-    parts = each(
-        lambda cut: _merged(into, changes.slice(cut[0], cut[1] - cut[0]), blind),
-        [(int(a), int(b)) for a, b in pairwise(cuts) if b > a],
-    )
+    ranges = by_range(changes, into.spec.lookup, count)
+    parts = each(lambda t: _merged(into, t, blind), ranges)
+    if len(parts) == 1:
+        return parts[0]
     entries = pa.concat_tables([p.entries for p in parts])
     keys = pa.concat_tables([p.keys for p in parts])
     touched = [p.touched for p in parts if p.touched is not None]
