@@ -102,7 +102,7 @@ def _part(
     at, cut = at[places], cut[places]
     more[at[cut]] = True
     settled = _settled(at, cut, starts, len(h), backwards)
-    merged = combine(spec, table.take(pa.array(places)), starts)
+    merged = combine(spec, table, places, starts)
     merged = merged.add_column(0, INDEX, pa.array(at[starts]))
     if not backwards:
         return merged, settled, more

@@ -30,8 +30,10 @@ import pyarrow as pa
 
 from headwater.errors import DamagedState
 from headwater.state import zones
+from headwater.state.columns import Column, taken, worked
+from headwater.state.columns import column as column
 from headwater.state.files import NO_FILE, FileSystem, fresh_name
-from headwater.state.keys import Ints, all_parts, canonical, parts, stored
+from headwater.state.keys import Ints, absent_in, canonical, parts, stored
 from headwater.state.search import Hashes
 from headwater.state.zones import Noted, Zoned
 
@@ -235,6 +237,18 @@ class Run:
         """The hashes, to search in."""
         return Hashes([s.h for s in self.segments])
 
+    @cached_property
+    def columns(self) -> list[Column]:
+        """The columns of a run of one segment, to work on."""
+        return [worked(c) for c in self.segments[0].batch.columns]
+
+    def entries(self, rows: Ints) -> list[Column]:
+        """Some rows, in the order asked for, as columns to work on."""
+        if len(self.segments) == 1:
+            return [taken(c, rows) for c in self.columns]
+        table = self.take(rows)
+        return [worked(column(table, n)) for n in table.column_names]
+
     def take(self, rows: Ints, names: list[str] | None = None) -> pa.Table:
         """Some rows, in the order asked for."""
         if len(self.segments) == 1:
@@ -417,16 +431,6 @@ def prepared(spec: MapSpec, table: pa.Table) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=spec.schema)
 
 
-def column(table: pa.Table, name: str) -> pa.Array:
-    """A column of a table as one array."""
-    found = table.column(name)
-    if type(found) is not pa.ChunkedArray:
-        return found
-    if found.num_chunks == 1:
-        return found.chunk(0)
-    return pa.concat_arrays(found.chunks) if found.num_chunks else pa.array([], found.type)
-
-
 def cast(values: pa.Array, t: pa.DataType) -> pa.Array:
     """A column in a type; itself, and not a copy, if it is in it."""
     return values if values.type == t else values.cast(t)
@@ -449,18 +453,13 @@ def sort_columns(spec: MapSpec, table: pa.Table) -> tuple[list[pa.Array], set[in
             columns.extend(parts(array))
             continue
         # Where NULLs go does not depend on the direction, so they have a column of their own.
-        absent = np.asarray(array.is_null())
+        absent = absent_in(array)
         columns.append(pa.array((absent == order.nulls_last).astype(np.int8)))
         for part in parts(array):
             if order.descending:
                 down.add(len(columns))
             columns.append(part)
     return columns, down
-
-
-def key_parts(spec: MapSpec, table: pa.Table) -> list[pa.Array]:
-    """The parts of the whole key."""
-    return all_parts([column(table, n) for n in spec.keys])
 
 
 class Writer:

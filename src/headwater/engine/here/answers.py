@@ -38,7 +38,7 @@ from headwater.plan.program import (
     Stratum,
 )
 from headwater.state.arrangement import INDEX, Arrangement, Touched, total
-from headwater.state.keys import Bools, Ints, all_parts, boundaries
+from headwater.state.keys import Bools, Ints, all_parts, boundaries, equal
 from headwater.state.run import MapSpec, cast, column, hashes, prepared
 
 CELL, TIMES = "row.", "row"
@@ -75,17 +75,35 @@ def merge(
     for s in strata:
         maps = [m for m in (s.group, *s.bags) if m.name in touched]
         if s.name in answered and maps:
-            keys = [_once(working.spec(m.name), touched[m.name], s.group) for m in maps]
-            out[s.name] = different(s.group, keys)
+            out[s.name] = _groups(s.group, {m.name: touched[m.name] for m in maps}, working.spec)
     return out
 
 
-def _once(spec: MapSpec, keys: pa.Table, group: Map) -> pa.Table:
-    """The keys of a map's entries, in their order; of each group one where the entries of a group lie together."""
-    if spec.unique or {*spec.lookup} != {*group.columns}:
-        return keys
-    starts = boundaries(hashes(keys), all_parts([column(keys, n) for n in spec.lookup]))
-    return keys.take(pa.array(starts))
+def _groups(
+    group: Map, touched: Mapping[str, pa.Table], spec_of: Callable[[str], MapSpec]
+) -> pa.Table:
+    """The different groups that the keys of maps are of; mostly all maps say the same."""
+    names, found, once = ["_h", *group.columns], list[pa.Table](), True
+    for name, keys in touched.items():
+        spec = spec_of(name)
+        if name != group.name and not spec.unique and {*spec.lookup} == {*group.columns}:
+            # The entries of a group lie together.
+            starts = boundaries(hashes(keys), all_parts([column(keys, n) for n in spec.lookup]))
+            keys = keys if len(starts) == keys.num_rows else keys.take(pa.array(starts))
+        once &= name == group.name or spec.lookup == group.lookup == tuple(group.columns)
+        found.append(keys.select(names))
+    first, *others = found
+    return (
+        first if once and all(_alike(first, keys) for keys in others) else different(group, found)
+    )
+
+
+def _alike(one: pa.Table, other: pa.Table) -> bool:
+    """Whether two tables of keys are the same, row by row."""
+    if one.num_rows != other.num_rows or not np.array_equal(hashes(one), hashes(other)):
+        return False
+    sides = (all_parts([column(t, n) for n in t.column_names[1:]]) for t in (one, other))
+    return bool(equal(*sides).all())
 
 
 def _merge_map(
@@ -260,8 +278,8 @@ def current(
         found = maps(group.name).lookup(keys)
     else:
         found = _present(keys, merged.new, spec_of(group).count)
-    there = pa.array(np.asarray(column(found, INDEX)))
-    live = keys.take(there)
+    there = column(found, INDEX)
+    live = keys if len(there) == keys.num_rows else keys.take(there)
     arrays = {n: column(found, n) for n in group.columns} | shown(stratum, found)
     for b in stratum.from_bags:
         known = None
@@ -336,17 +354,17 @@ def _boxed(t: object) -> pa.DataType:
 def signed(stratum: Stratum, sides: Sequence[tuple[pa.Table, int | pa.Array]]) -> pa.Table:
     """Components with their weights, one weight for all of a table, or one for each row."""
     schema = _signed_schema(stratum)
-    wanted = [(f.name, f.type) for f in schema][:-1]
-    tables = [schema.empty_table()]
+    wanted = list(zip(schema.names, schema.types, strict=True))[:-1]
+    tables = list[pa.Table]()
     for table, w in sides:
         if table.num_rows == 0:
             continue
         arrays = [cast(column(table, n), t) for n, t in wanted]
-        weights = pa.repeat(pa.scalar(w, pa.int64()), table.num_rows) if isinstance(w, int) else w
+        weights = pa.array(np.full(table.num_rows, w)) if isinstance(w, int) else w
         if WEIGHT in table.column_names:  # of rows that are there several times
             weights = pc.multiply(weights, column(table, WEIGHT))
         tables.append(pa.table([*arrays, weights], schema=schema))
-    return pa.concat_tables(tables)
+    return pa.concat_tables(tables) if tables else schema.empty_table()
 
 
 @lru_cache(maxsize=1 << 12)
