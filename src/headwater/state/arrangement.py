@@ -506,6 +506,21 @@ def total(spec: MapSpec, table: pa.Table) -> pa.Table:
     return added(spec, table, order, boundaries(h[order], columns, order))
 
 
+def totals(spec: MapSpec, table: pa.Table, sizes: Sequence[int]) -> list[pa.Table]:
+    """Changes of several maps of the same columns, one after another, and of each what `total` gives."""
+    of, h = np.repeat(np.arange(len(sizes)), sizes), hashes(table)
+    by_hash = np.lexsort((h, of))
+    pairs = np.stack((of, h))[:, by_hash]
+    place = np.zeros_like(h)  # numbers that are in order as maps and then hashes are
+    place[by_hash[1:]] = np.cumsum((pairs[:, 1:] != pairs[:, :-1]).any(axis=0))
+    columns, down = sort_columns(spec, table)
+    order = sort_order(place, columns, down)
+    starts = boundaries(place[order], columns, order)
+    entries = added(spec, table, order, starts)
+    cuts = np.searchsorted(of[order[starts]], np.arange(len(sizes) + 1))
+    return [entries.slice(a, b - a) for a, b in pairwise(cuts.tolist())]
+
+
 def combine(spec: MapSpec, table: pa.Table, order: Ints, starts: Ints) -> pa.Table:
     """One entry for each group of equal keys, which some order puts together, by the kind of the map."""
     if spec.newest:

@@ -16,6 +16,8 @@ from headwater.state.keys import INTEGER, Ints, parts
 
 Column: TypeAlias = Any
 """A numpy array of 64-bit numbers, or an Arrow array of anything else."""
+NUMBER = np.dtype(np.int64)
+NONE = np.zeros(0, NUMBER)
 
 
 def columns_of(table: pa.Table, names: Iterable[str]) -> list[Column]:
@@ -39,10 +41,10 @@ def column(table: pa.Table, name: str) -> pa.Array:
 
 
 def worked(values: pa.Array) -> Column:
-    """A column to work on."""
-    if values.type == INTEGER and not values.null_count:
-        return values.to_numpy()
-    return values
+    """A column to work on, not copied: it keeps the memory alive, and no other object."""
+    if values.type == INTEGER and not values.null_count and len(values):
+        return np.frombuffer(values.buffers()[1], NUMBER, len(values), values.offset * 8)
+    return values if values.type != INTEGER or values.null_count else NONE
 
 
 def arrow(c: Column) -> pa.Array:

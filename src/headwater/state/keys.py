@@ -113,12 +113,18 @@ def compared(held: list[pa.Array], wanted: list[pa.Array], down: Collection[int]
     """Whether rows come before (-1), with (0) or after (1) others; NULL is the least."""
     out = np.zeros(len(held[0]), np.int64)
     for i, (a, b) in enumerate(zip(held, wanted, strict=True)):
-        sign = np.asarray(pc.fill_null(pc.greater(a, b), False)).astype(np.int64)
-        sign -= np.asarray(pc.fill_null(pc.less(a, b), False))
+        after, before = (_true(f, x, y) for f, x, y in ((pc.greater, a, b), (pc.greater, b, a)))
+        sign = after.astype(np.int64) - before
         if a.null_count or b.null_count:
             sign += absent_in(b).astype(np.int64) - absent_in(a)
         out = np.where(out == 0, -sign if i in down else sign, out)
     return out
+
+
+def _true(f: Callable[..., pa.Array], a: pa.Array, b: pa.Array) -> Bools:
+    """Where two columns compare so; nowhere where one is NULL."""
+    found = f(a, b)
+    return np.asarray(found.fill_null(False) if found.null_count else found)
 
 
 def bisected(

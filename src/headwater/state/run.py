@@ -33,7 +33,7 @@ from headwater.state import zones
 from headwater.state.columns import Column, taken, worked
 from headwater.state.columns import column as column
 from headwater.state.files import NO_FILE, FileSystem, fresh_name
-from headwater.state.keys import Ints, absent_in, canonical, parts, stored
+from headwater.state.keys import INTEGER, Ints, absent_in, canonical, parts, stored
 from headwater.state.search import Hashes
 from headwater.state.zones import Noted, Zoned
 
@@ -140,6 +140,17 @@ class MapSpec:
         return pa.schema([("_h", pa.int64()), *columns])
 
     @cached_property
+    def shape(self) -> str:
+        """What maps have in common whose entries have the same columns, in the same order."""
+        columns = " ".join(f"{n}:{t}" for n, t in self.types.items())
+        return f"{columns} by {self.lookup} in {self.order}"
+
+    @cached_property
+    def whole(self) -> bool:
+        """Whether all columns are whole numbers, which have one form."""
+        return all(f.type == INTEGER for f in self.schema)
+
+    @cached_property
     def types(self) -> dict[str, pa.DataType]:
         """The same by name."""
         return {f.name: f.type for f in self.schema}
@@ -201,7 +212,11 @@ class RunRef:
 
     def data(self) -> dict[str, Any]:
         """The reference as plain data; one without zones, that is of its own map, is as it was before there were others."""
-        return {n: v for n, v in vars(self).items() if n not in ("zone", "of") or v}
+        data = dict(vars(self))
+        for name in ("zone", "of"):
+            if not data[name]:
+                del data[name]
+        return data
 
     @staticmethod
     def of_data(data: dict[str, Any]) -> RunRef:
@@ -423,6 +438,8 @@ def checksum(content: pa.Buffer | bytes) -> int:
 
 def prepared(spec: MapSpec, table: pa.Table) -> pa.Table:
     """A table of entries with the stored columns, in canonical form; what a latest map holds is kept as it is."""
+    if spec.whole and table.schema.equals(spec.schema):
+        return table
     held = set(spec.rings) if spec.kind == "latest" else set()
     arrays = []
     for name, wanted in spec.types.items():
@@ -502,10 +519,10 @@ class Writer:
             some = list(islice(tables, 2))
             alone = len(some) == 1 and some[0].num_rows <= GATHERED
             small = pa.BufferOutputStream() if alone else None
-            tables = chain(some, tables)
+            parts = some if alone else segments_of(chain(some, tables))
             with pa.ipc.new_file(small or pa.PythonFile(sink, "w"), schema) as out:
-                for table in segments_of(tables):
-                    (batch,) = table.to_batches()
+                for table in parts:
+                    (batch,) = table.combine_chunks().to_batches()
                     out.write_batch(batch)
                     h = hashes(table)
                     low, high = min(low, int(h[0])), max(high, int(h[-1]))

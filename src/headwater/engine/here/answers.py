@@ -7,7 +7,7 @@ answer is computed from, before and after, and `rows` computes it: the change of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -19,12 +19,13 @@ from headwater.calculus.dyadic import POWERS, Dyadic
 from headwater.calculus.dyadic import shown as shown_of
 from headwater.calculus.types import DYADIC, DyadicType, RealType
 from headwater.calculus.windows import Total
-from headwater.engine.here import by_end, by_round, threads
+from headwater.engine.here import alike, by_end, by_round, threads
 from headwater.engine.here.different_values import passed_on
 from headwater.engine.here.equal_rows import consolidated
 from headwater.engine.here.extremes import Before, by_change
 from headwater.engine.here.from_bags import Span, around, changed_part, from_bag, ranked
 from headwater.engine.here.statements import Scalars, changes_of, hashed
+from headwater.engine.here.threads import Merged
 from headwater.engine.rings import ring_columns, shown, spec_of
 from headwater.engine.working import Working
 from headwater.interop.arrow_types import arrow_type
@@ -62,15 +63,16 @@ def merge(
     passes = {
         (d.map.name, s.group.name, d.column): (d, s.group) for s in strata for d in s.passed_on
     }
-    for name in {bag for bag, _, _ in passes}:
-        found = _merge_map(working, name, pending.pop(name, []), False, asked, touched)
-        if found is not None:
+    bags = {bag for bag, _, _ in passes}
+    first = {n: pending.pop(n) for n in list(pending) if n in bags}
+    for name, made in _merged_maps(working, first, bags):
+        _note(working, name, made, asked, touched)
+        if made.touched is not None:
             for (bag, group, _), (d, g) in passes.items():
                 if bag == name:
-                    pending.setdefault(group, []).append(passed_on(d, g, found))
-    for name, tables in pending.items():
-        blind = working.maps[name].kind == "change"
-        _merge_map(working, name, tables, blind, asked, touched)
+                    pending.setdefault(group, []).append(passed_on(d, g, made.touched))
+    for name, made in _merged_maps(working, pending):
+        _note(working, name, made, asked, touched)
     out: dict[str, pa.Table] = {}
     for s in strata:
         maps = [m for m in (s.group, *s.bags) if m.name in touched]
@@ -106,28 +108,42 @@ def _alike(one: pa.Table, other: pa.Table) -> bool:
     return bool(equal(*sides).all())
 
 
-def _merge_map(
+def _merged_maps(
+    working: Working, changes: Changes, seen: Collection[str] = ()
+) -> Iterator[tuple[str, Merged]]:
+    """Changes merged into their maps: many in threads, few together with those of other maps; blindly where a map is not `seen`."""
+    few: dict[str, pa.Table] = {}
+
+    def blind(name: str) -> bool:
+        return working.maps[name].kind == "change" and name not in seen
+
+    for name, tables in changes.items():
+        some = [t for t in tables if t.num_rows]
+        if not some:
+            continue
+        table = some[0] if len(some) == 1 else pa.concat_tables(some)
+        if threads.times(table.num_rows, working.threads) == 1:
+            few[name] = table
+            continue
+        changed = changes_of(working.maps[name], table)
+        yield name, threads.merged(working.now(name), changed, blind(name), working.threads)
+    for name, summed in alike.summed(working, few):
+        yield name, threads.of_summed(working.now(name), summed, blind(name))
+
+
+def _note(
     working: Working,
     name: str,
-    tables: list[pa.Table],
-    blind: bool,
+    made: Merged,
     asked: Collection[str],
     touched: dict[str, pa.Table],
-) -> Touched | None:
-    """Adds changes to a map; gives its old and new values unless it is `blind`, and notes in `touched` its keys if they are asked for."""
-    tables = [t for t in tables if t.num_rows]
-    if not tables:
-        return None
-    changes = changes_of(
-        working.maps[name], tables[0] if len(tables) == 1 else pa.concat_tables(tables)
-    )
-    made = threads.merged(working.now(name), changes, blind, working.threads)
+) -> None:
+    """Adds what a merge has made of a map, and notes in `touched` its keys if they are asked for."""
     working.add(name, made.entries)
     if made.touched is not None:
         working.merged.setdefault(name, []).append(made.touched)
     if name in asked:
         touched[name] = made.keys
-    return made.touched
 
 
 @lru_cache(maxsize=1024)
@@ -247,17 +263,20 @@ def read_for(working: Working, stratum: Stratum, keys: pa.Table) -> Ints:
     return sum((working.now(n).count(h) for n in bags), np.ones(len(h), np.int64))
 
 
-def keep_answers(working: Working, stratum: Stratum, change: pa.Table) -> None:
-    """Writes down what was answered, to be taken back the next time."""
-    m = stratum.answers
-    assert m is not None
-    names = by_end.answered(stratum) if stratum.rounds else [n for n, _ in stratum.components]
-    columns = [column(change, n) for n in names]
-    types = [spec_of(m).types[n] for n in m.columns]
-    arrays = {n: cast(c, t) for n, c, t in zip(m.columns, columns, types, strict=True)}
-    table = pa.table({**arrays, "r0": column(change, WEIGHT)})
-    entries, _ = working.now(m.name).merge(changes_of(m, table), blind=True)
-    working.add(m.name, entries)
+def keep_answers(working: Working, *answers: tuple[Stratum, pa.Table]) -> None:
+    """Writes down what strata were answered, to be taken back the next time."""
+    changes: dict[str, pa.Table] = {}
+    for stratum, change in answers:
+        m = stratum.answers
+        assert m is not None
+        names = by_end.answered(stratum) if stratum.rounds else [n for n, _ in stratum.components]
+        types = spec_of(m).types
+        arrays = [cast(column(change, n), types[c]) for n, c in zip(names, m.columns, strict=True)]
+        columns = [*arrays, column(change, WEIGHT)]
+        changes[m.name] = pa.Table.from_arrays(columns, [*m.columns, "r0"])
+    for name, summed in alike.summed(working, changes):
+        entries, _ = working.now(name).merge_summed(summed, blind=True)
+        working.add(name, entries)
 
 
 def current(
