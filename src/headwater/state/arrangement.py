@@ -23,6 +23,7 @@ from headwater.state import exact
 from headwater.state.adding import nothing, plus, replaced, sums
 from headwater.state.columns import (
     Column,
+    all_taken,
     arrow,
     as_table,
     columns_of,
@@ -91,7 +92,7 @@ class Found(NamedTuple):
 
     def taken(self, rows: Ints) -> Found:
         """Some of them."""
-        return Found(self.at[rows], [taken(c, rows) for c in self.columns])
+        return Found(self.at[rows], all_taken(self.columns, rows))
 
     def kept(self, which: Bools) -> Found:
         """Those that are to stay."""
@@ -472,14 +473,15 @@ def together(found: Sequence[Found]) -> Found:
 
 def _same(held: list[Column], wanted: list[Column], at: Ints) -> Bools:
     """Whether keys that were found are those that are wanted at some places."""
-    out = np.ones(len(at), np.bool_)
+    out: Bools | None = None
     for a, b in zip(held, wanted, strict=True):
         x, y = plain(a), plain(b)
         if x is None or y is None:
-            out &= equal([arrow(a)], [arrow(b).take(pa.array(at))])
+            same = equal([arrow(a)], [arrow(b).take(pa.array(at))])
         else:
-            out &= x == y[at]
-    return out
+            same = x == y[at]
+        out = same if out is None else out & same
+    return np.ones(len(at), np.bool_) if out is None else out
 
 
 # --- the kernels ------------------------------------------------------------------------------------------
@@ -539,7 +541,7 @@ def added(spec: MapSpec, table: pa.Table, order: Ints, starts: Ints) -> pa.Table
 def _combined(spec: MapSpec, columns: list[Column], order: Ints, starts: Ints) -> list[Column]:
     """The same as `combine`."""
     if spec.newest:
-        return [taken(c, order[starts]) for c in columns]
+        return all_taken(columns, order[starts])
     return _added(spec, columns, order, starts)
 
 
@@ -547,7 +549,7 @@ def _added(spec: MapSpec, columns: list[Column], order: Ints, starts: Ints) -> l
     """The same as `added`."""
     keyed, firsts = 1 + len(spec.keys), order[starts]
     summed = (sums(taken(c, order), starts) for c in columns[keyed:])
-    return [*(taken(c, firsts) for c in columns[:keyed]), *summed]
+    return [*all_taken(columns[:keyed], firsts), *summed]
 
 
 def any_ring(spec: MapSpec, table: pa.Table) -> Bools:

@@ -59,6 +59,11 @@ def taken(c: Column, rows: Ints) -> Column:
     return c[rows] if type(c) is np.ndarray else c.take(pa.array(rows))
 
 
+def all_taken(columns: Sequence[Column], rows: Ints) -> list[Column]:
+    """Some rows of columns."""
+    return [c[rows] if type(c) is np.ndarray else taken(c, rows) for c in columns]
+
+
 def joined(columns: Sequence[Column]) -> Column:
     """Columns one after another."""
     if len(columns) == 1:

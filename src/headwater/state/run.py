@@ -30,7 +30,7 @@ import pyarrow as pa
 
 from headwater.errors import DamagedState
 from headwater.state import zones
-from headwater.state.columns import Column, taken, worked
+from headwater.state.columns import Column, all_taken, worked
 from headwater.state.columns import column as column
 from headwater.state.files import NO_FILE, FileSystem, fresh_name
 from headwater.state.keys import INTEGER, Ints, absent_in, canonical, parts, stored
@@ -260,7 +260,7 @@ class Run:
     def entries(self, rows: Ints) -> list[Column]:
         """Some rows, in the order asked for, as columns to work on."""
         if len(self.segments) == 1:
-            return [taken(c, rows) for c in self.columns]
+            return all_taken(self.columns, rows)
         table = self.take(rows)
         return [worked(column(table, n)) for n in table.column_names]
 

@@ -10,6 +10,7 @@ its hashes are addressed as words of that stretch, across segments.
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -35,8 +36,8 @@ class Hashes:
     def __init__(self, parts: list[Ints]):
         self.parts = [p for p in parts if len(p)]
         lengths = [len(p) for p in self.parts]
-        self.starts = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
-        self.rows = int(self.starts[-1])
+        self.starts = np.array([0, *accumulate(lengths)], np.int64)
+        self.rows = sum(lengths)
         if len(self.parts) != 1 or self.rows > SMALL:
             self._build(lengths)
 
