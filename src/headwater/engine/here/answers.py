@@ -298,7 +298,7 @@ def current(
     else:
         found = _present(keys, merged.new, spec_of(group).count)
     there = column(found, INDEX)
-    live = keys if len(there) == keys.num_rows else keys.take(there)
+    live = keys if merged is not None and len(there) == keys.num_rows else keys.take(there)
     arrays = {n: column(found, n) for n in group.columns} | shown(stratum, found)
     for b in stratum.from_bags:
         known = None
