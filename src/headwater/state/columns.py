@@ -18,6 +18,8 @@ Column: TypeAlias = Any
 """A numpy array of 64-bit numbers, or an Arrow array of anything else."""
 NUMBER = np.dtype(np.int64)
 NONE = np.zeros(0, NUMBER)
+MANY = 1 << 17
+"""Rows of which Arrow is the faster one to take them."""
 
 
 def columns_of(table: pa.Table, names: Iterable[str]) -> list[Column]:
@@ -56,12 +58,14 @@ def arrow(c: Column) -> pa.Array:
 
 def taken(c: Column, rows: Ints) -> Column:
     """Some rows of a column."""
-    return c[rows] if type(c) is np.ndarray else c.take(pa.array(rows))
+    if type(c) is np.ndarray and len(rows) < MANY:
+        return c[rows]
+    return worked(arrow(c).take(pa.array(rows)))
 
 
 def all_taken(columns: Sequence[Column], rows: Ints) -> list[Column]:
     """Some rows of columns."""
-    return [c[rows] if type(c) is np.ndarray else taken(c, rows) for c in columns]
+    return [taken(c, rows) for c in columns]
 
 
 def joined(columns: Sequence[Column]) -> Column:
