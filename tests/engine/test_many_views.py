@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -211,3 +212,72 @@ def test_a_bag_is_searched_where_the_extreme_itself_goes(db: hw.Database) -> Non
     assert searched == [1]
     low = {r["k"]: r["low"] for r in db.table("w").to_pylist()}
     assert low == {k: 0 if k == 0 else min(k - 5, 0) for k in range(10)}
+
+
+def test_maps_of_the_same_columns_are_added_up_together(tmp_path: Path) -> None:
+    """Views whose maps have the same columns, and others among them, with NULLs and text as keys: rows come and go, each in its own map."""
+    random.seed(11)
+    keys = [None, "", "a", "b", "Ü"]
+    queries = {
+        f"w{i}": f"SELECT {by}, sum(v * {i}) AS t, min(v + {i}) AS low, count(DISTINCT v) AS n "
+        f"FROM r WHERE v <> {i} GROUP BY {by}"
+        for i, by in enumerate(["k", "g", "k", "k", "g", "k, g", "k, g", "k"])
+    }
+    there: list[tuple[str | None, int, int]] = []
+    schema = pa.schema([("k", pa.string()), ("g", pa.int64()), ("v", pa.int64())])
+    with hw.open(tmp_path / "db") as db:
+        db.source("r", "k STRING, g BIGINT, v BIGINT")
+        for name, query in queries.items():
+            db.view(name, query)
+        for turn in range(12):
+            new = [
+                (random.choice(keys), random.randrange(3), random.randrange(9)) for _ in range(15)
+            ]
+            random.shuffle(there)
+            gone, there = there[: turn * 2], there[turn * 2 :] + new
+            tables = [
+                pa.table(dict(zip("kgv", zip(*t, strict=True), strict=True)), schema=schema)
+                if t
+                else schema.empty_table()
+                for t in (new, gone)
+            ]
+            db.apply({"r": hw.Delta(inserts=tables[0], deletes=tables[1])})
+            for i, (name, query) in enumerate(queries.items()):
+                by = query.split("GROUP BY ")[1].split(", ")
+                groups: dict[Any, list[int]] = {}
+                for row in there:
+                    if row[2] != i:
+                        key = tuple(dict(zip("kgv", row, strict=True))[c] for c in by)
+                        groups.setdefault(key, []).append(row[2])
+                expected = {
+                    k: (sum(v * i for v in vs), min(vs) + i, len(set(vs)))
+                    for k, vs in groups.items()
+                }
+                found = {
+                    tuple(r[c] for c in by): (r["t"], r["low"], r["n"])
+                    for r in db.table(name).to_pylist()
+                }
+                assert found == expected, (turn, name)
+
+
+def test_an_increment_leaves_the_search_for_cycles_as_it_was(db: hw.Database) -> None:
+    """It goes on after a small increment, and after one that fails; whoever has turned it off finds it off."""
+    db.view("w", "SELECT k, sum(v) AS t FROM r GROUP BY k")
+    seen = list[bool]()
+
+    def watched(*_: Any) -> None:
+        seen.append(gc.isenabled())
+
+    with patch.object(Arrangement, "watch", watched):
+        db.apply({"r": rows((1, 2, 3))})
+        db.apply({"r": rows((1, 2, 4))})
+    assert seen and not any(seen) and gc.isenabled()
+    with pytest.raises(hw.HeadwaterError):
+        db.apply({"r": hw.Delta(deletes=rows((9, 9, 9)))})
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        db.apply({"r": rows((1, 2, 3))})
+        assert not gc.isenabled()
+    finally:
+        gc.enable()

@@ -203,3 +203,28 @@ def test_a_latest_map_is_put_and_others_are_merged() -> None:
     with pytest.raises(AssertionError, match=r"there \(1\) or gone \(0\)"):
         place = rows.schema.get_field_index("n")
         latest.put(rows.set_column(place, "n", pa.array([2], pa.int32())))
+
+
+@settings(max_examples=100, deadline=None)
+@given(data=st.data())
+@pytest.mark.parametrize("kind", [*FLAT, *NESTED], ids=lambda k: k.name)
+def test_totals_of_several_maps_are_those_of_each(kind: Kind, data: st.DataObject) -> None:
+    """What is added up together for maps of the same columns is, entry for entry, what each has alone."""
+    order = data.draw(st.sampled_from([(), (Order("k1", descending=True),)]))
+    key = (("k0", pa.int64()), ("k1", kind.type))
+    spec = MapSpec("m", key, (("r0", pa.int64()), ("r1", pa.int64())), ("k0",), order=order)
+    row = st.tuples(*[st.integers(0, 2)] * 3, st.none() | kind.values)
+    each = []
+    for rows in data.draw(st.lists(st.lists(row, max_size=6), min_size=1, max_size=4)):
+        numbers = {
+            n: pa.array([r[i] for r in rows], pa.int64()) for i, n in enumerate(("k0", "r0", "r1"))
+        }
+        h = pa.array([weak(r[0]) for r in rows], pa.int64())
+        k1 = pa.array([r[3] for r in rows], kind.type)
+        each.append(runs.prepared(spec, pa.table({**numbers, "_h": h, "k1": k1})))
+    together = pa.concat_tables(each).combine_chunks()
+    found = arrangement.totals(spec, together, [t.num_rows for t in each])
+    for one, alone in zip(found, each, strict=True):
+        expected = arrangement.total(spec, alone)
+        assert one.schema == expected.schema
+        assert repr(one.to_pylist()) == repr(expected.to_pylist())

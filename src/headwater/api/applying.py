@@ -24,6 +24,7 @@ from headwater.engine.change import Change
 from headwater.engine.increment import Increment
 from headwater.engine.policy import Execution, asked_execution
 from headwater.engine.spark.session import Counts
+from headwater.engine.undisturbed import undisturbed
 from headwater.engine.working import Working
 from headwater.errors import BadChange, BadPattern, UnknownName
 from headwater.language.closes import closed, punctuated
@@ -145,7 +146,10 @@ class Applying(Streaming):
                 if made.by_key.rows:
                     by_key[made.name] = by_key.get(made.name, Change()).with_rows(made.by_key)
             staged.update(beside.aside(self.version + 1))
-            working, done, size = self._applied(writer, staged, by_key, rows, id, points, beside)
+            with undisturbed(sum(c.rows for c in (*staged.values(), *by_key.values()))):
+                working, done, size = self._applied(
+                    writer, staged, by_key, rows, id, points, beside
+                )
         finally:
             for s in (*staged.values(), *by_key.values()):
                 for f in s.files:

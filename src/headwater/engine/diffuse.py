@@ -228,7 +228,7 @@ class _Diffusing:
             gone = current(before, s, keys)
         found = signed(s, [(gone, -1), (after, 1)])
         if s.answers is not None:
-            keep_answers(self.working, s, found)
+            keep_answers(self.working, (s, found))
         self.fresh.discard(s.name)
         self.answered[s.name] = {m.name: self.working.as_now(m.name) for m in s.maps}
         return rows(s, found, self.increment.session.evaluate)
@@ -257,7 +257,7 @@ class _Diffusing:
             assert s.answers is not None
             gone = self._last(s, some, self.working.now(s.answers.name))
             found = signed(s, [(gone, -1), (after, 1)])
-            keep_answers(self.working, s, found)
+            keep_answers(self.working, (s, found))
             made = rows(s, found, self.increment.session.evaluate)
             changes.append(made if self.near is None else self.near.taken(s, made))
         return consolidated(pa.concat_tables(changes))

@@ -152,7 +152,7 @@ class Backfill:
         follows = self.adopts.strata.get(s.name)
         if s.answers is not None and s.answers.name not in self.adopts.maps:
             if s.always:  # what it answers before any row, to be taken back by the first
-                keep_answers(self.working, s, signed(s, [(nothing(s), 1)]))
+                keep_answers(self.working, (s, signed(s, [(nothing(s), 1)])))
             # Shared with a view that was there, or taken over: what it had was touched by nothing.
             if s.group.name not in self.new or s.group.name in self.adopts.maps:
                 keys = [t.select(s.group.columns) for t in self.working.now(s.group.name).scan()]

@@ -346,6 +346,7 @@ class Increment:
 
     def answer(self, strata: Iterable[Stratum]) -> None:
         """The changes of relations whose groups were touched."""
+        kept = list[tuple[Stratum, pa.Table]]()
         for s in strata:
             if s.name not in self.answered or s.name not in self.touched:
                 continue
@@ -355,22 +356,29 @@ class Increment:
                 if len(touched) == 1 and self.merged_here and self.working.steady
                 else different(s.group, touched)
             )
-            found = self.components(s, keys)
+            found, here = self._components(s, keys)
+            if here and s.answers is not None:
+                kept.append((s, found))
             read = s.name in self.routes.readers
             if read or s.name in self.asked:
                 change = self.answers[s.name] = rows(s, found, self.session.evaluate)
                 if change.num_rows and read:
                     self.changes[s.name] = Change.of(change)
+        keep_answers(self.working, *kept)
 
     def components(self, s: Stratum, keys: pa.Table) -> pa.Table:
         """What groups are answered from, before and after, here or on Spark; kept where the stratum keeps it."""
+        found, here = self._components(s, keys)
+        if here and s.answers is not None:
+            keep_answers(self.working, (s, found))
+        return found
+
+    def _components(self, s: Stratum, keys: pa.Table) -> tuple[pa.Table, bool]:
+        """The same, and whether it was found here: what tasks find they keep themselves."""
         weights = read_for(self.working, s, keys)
         if weights.sum() > self.small:
-            return self.cluster.components(s, keys, weights)
-        found = components(self.working, s, keys)
-        if s.answers is not None:
-            keep_answers(self.working, s, found)
-        return found
+            return self.cluster.components(s, keys, weights), False
+        return components(self.working, s, keys), True
 
     # --- changes of views --------------------------------------------------------------------------------------
 

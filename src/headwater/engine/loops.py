@@ -153,7 +153,7 @@ class Rounds:
         else:
             found, later = at_rounds(increment.working, s, keys)
             if s.answers is not None:
-                keep_answers(increment.working, s, found)
+                keep_answers(increment.working, (s, found))
         self._plan(s, later)
         return rows(s, found, increment.session.evaluate)
 

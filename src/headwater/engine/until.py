@@ -120,7 +120,7 @@ class _Until(Rounds):
             return rows(s, signed(s, [(current(working.now, s, keys), 1)]), scalars)
         found = at_rounds(working, s, keys, before=False).components
         if s.answers is not None:
-            keep_answers(working, s, found)
+            keep_answers(working, (s, found))
         return rows(s, found, scalars)
 
     def _take_back(self, end: int) -> None:

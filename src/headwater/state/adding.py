@@ -1,5 +1,6 @@
 """Columns of numbers that are added up: sums of stretches, sums of two columns, and other values at some places.
 
+A column is numpy's or Arrow's (`state/columns`), and what is made of it is of the same kind.
 A sum that does not fit into its column is an error, never a number that wrapped around. Decimals whose sum surely fits into 64
 bits are added as integers, and others with more digits.
 """
@@ -13,12 +14,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.state import exact
+from headwater.state.columns import Column
 from headwater.state.keys import Ints
 from headwater.state.run import MOST, column
 
 
-def sums(values: pa.Array, starts: Ints) -> pa.Array:
+def sums(values: Column, starts: Ints) -> Column:
     """The sum of each group of consecutive values."""
+    if type(values) is np.ndarray:
+        return _totals(values, starts)
     if len(starts) == 0:
         return values.slice(0, 0)
     if values.type == exact.STORED:
@@ -32,20 +36,31 @@ def sums(values: pa.Array, starts: Ints) -> pa.Array:
         table = pa.table({"g": group, "v": wide(values)})
         total = table.group_by("g", use_threads=False).aggregate([("v", "sum")])
         return fitted(column(total, "v_sum"), values.type)
-    array = np.asarray(values)
-    total = np.add.reduceat(array, starts)
-    if array.dtype.kind == "i":
-        rough = np.add.reduceat(array.astype(np.float64), starts)
-        if (np.abs(rough - total) > 2.0**62).any():  # what wrapped is off by a multiple of 2**64
-            raise OverflowError("a sum of integers does not fit into 64 bits")
     try:
-        return pa.array(total, values.type)
+        return pa.array(_totals(np.asarray(values), starts), values.type)
     except pa.ArrowInvalid as e:
         raise OverflowError(f"a sum does not fit into {values.type}") from e
 
 
-def plus(a: pa.Array, b: pa.Array) -> pa.Array:
+def _totals(array: np.ndarray[Any, Any], starts: Ints) -> np.ndarray[Any, Any]:
+    """The same of numbers as numpy has them."""
+    if len(starts) in (0, len(array)):
+        return array[: len(starts)]
+    total: np.ndarray[Any, Any] = np.add.reduceat(array, starts)
+    if array.dtype.kind == "i":
+        rough = np.add.reduceat(array.astype(np.float64), starts)
+        if (np.abs(rough - total) > 2.0**62).any():  # what wrapped is off by a multiple of 2**64
+            raise OverflowError("a sum of integers does not fit into 64 bits")
+    return total
+
+
+def plus(a: Column, b: Column) -> Column:
     """The sum of two columns, in their own type."""
+    if type(a) is np.ndarray:
+        total = a + b
+        if (((a ^ total) & (b ^ total)) < 0).any():  # its sign is that of neither
+            raise OverflowError("a sum does not fit into int64")
+        return total
     if a.type == exact.STORED:
         return exact.plus(a, b)
     if pa.types.is_decimal(a.type):
@@ -107,10 +122,19 @@ def zeros(t: pa.DataType, n: int) -> pa.Array:
     return exact.zeros(n) if t == exact.STORED else pa.repeat(pa.scalar(0, t), n)
 
 
-def replaced(values: pa.Array, at: Ints, new: pa.Array) -> pa.Array:
+def nothing(like: Column) -> Column:
+    """Zeros, as many as a column has values and of its kind."""
+    return np.zeros_like(like) if type(like) is np.ndarray else zeros(like.type, len(like))
+
+
+def replaced(values: Column, at: Ints, new: Column) -> Column:
     """The column with other values at some places."""
     if len(at) == 0:
         return values
+    if type(values) is np.ndarray:
+        out: Column = values.copy()
+        out[at] = new
+        return out
     old, other = _plain(values), _plain(new)
     if old is None or other is None:
         places = np.arange(len(values), dtype=np.int64)

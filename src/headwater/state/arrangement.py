@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +20,18 @@ import pyarrow.compute as pc
 
 from headwater.errors import DamagedState
 from headwater.state import exact
-from headwater.state.adding import plus, replaced, sums, zeros
+from headwater.state.adding import nothing, plus, replaced, sums
+from headwater.state.columns import (
+    Column,
+    all_taken,
+    arrow,
+    as_table,
+    columns_of,
+    joined,
+    parts_of,
+    taken,
+    worked,
+)
 from headwater.state.hashing import hash_keys
 from headwater.state.keys import (
     Bools,
@@ -45,7 +56,6 @@ from headwater.state.run import (
     cast,
     column,
     hashes,
-    key_parts,
     prepared,
     sort_columns,
 )
@@ -72,6 +82,21 @@ class Touched:
     keys: pa.Table
     old: pa.Table
     new: pa.Table
+
+
+class Found(NamedTuple):
+    """Entries that were found: for which of the keys each is, and their columns, as those of a run."""
+
+    at: Ints
+    columns: list[Column]
+
+    def taken(self, rows: Ints) -> Found:
+        """Some of them."""
+        return Found(self.at[rows], all_taken(self.columns, rows))
+
+    def kept(self, which: Bools) -> Found:
+        """Those that are to stay."""
+        return self if which.all() else self.taken(which.nonzero()[0])
 
 
 class Arrangement:
@@ -126,21 +151,21 @@ class Arrangement:
         """
         spec = self.spec
         if not self.refs:
-            return self._consolidated([], True)
+            return self._indexed(self._consolidated([], True))
         names = spec.keys if whole_key else list(spec.lookup)
         wanted = all_parts([cast(canonical(column(keys, n)), spec.types[n]) for n in names])
         found = self._found(hashes(keys), names, wanted, linear, share, most)
-        return self.watched(found, "look-up")
+        return self.watched(self._indexed(found), "look-up")
 
     def _found(
         self,
         h: Ints,
         names: list[str],
-        wanted: list[pa.Array],
+        wanted: list[Column],
         linear: bool = False,
         share: Share = WHOLE,
         most: int | None = None,
-    ) -> pa.Table:
+    ) -> Found:
         """The entries of some keys, of which the hashes and the parts are given."""
         spec = self.spec
         summed = linear and spec.kind == "change"
@@ -148,7 +173,7 @@ class Arrangement:
         single = spec.unique or len(names) == len(spec.keys)
         order = order_of(h)
         sorted_h = h[order]
-        found: list[tuple[Ints, pa.Table]] = []
+        found: list[Found] = []
         for ref in self.refs:
             some = _within(sorted_h, ref)
             if some.start == some.stop:
@@ -158,21 +183,17 @@ class Arrangement:
                 self.open(ref), sorted_h[some], order[some], names, wanted, share, most
             )
             if made is not None:
-                probes, _ = made
                 found.append(made)
-                most = None if most is None else most - len(probes)
+                most = None if most is None else most - len(made.at)
                 if spec.newest and single:
                     # The newest run with a key has said it all.
-                    if len(probes) == len(order):
+                    if len(made.at) == len(order):
                         break
                     rest = np.ones(len(h), np.bool_)
-                    rest[probes] = False
+                    rest[made.at] = False
                     left = rest[order]
                     order, sorted_h = order[left], sorted_h[left]
-        if summed and found:
-            table = pa.concat_tables([t for _, t in found])
-            return self._indexed(np.concatenate([i for i, _ in found]), table)
-        return self._consolidated(found, single)
+        return together(found) if summed and found else self._consolidated(found, single)
 
     def _matches(
         self,
@@ -180,30 +201,33 @@ class Arrangement:
         h: Ints,
         order: Ints,
         names: list[str],
-        wanted: list[pa.Array],
+        wanted: list[Column],
         share: Share,
         most: int | None,
-    ) -> tuple[Ints, pa.Table] | None:
+    ) -> Found | None:
         """Which keys a run has, and their entries there; `h` are the hashes of the keys in `order`, ascending."""
         first, counts = run.hashes.ranges(h)
-        hit = np.flatnonzero(counts)
+        hit = counts.nonzero()[0]
         if not len(hit):
             return None
-        if names == self.spec.keys and not self.spec.order and counts.sum() > CROWDED * len(order):
+        size = int(counts.sum())
+        if size > CROWDED * len(order) and names == self.spec.keys and not self.spec.order:
             probes = pa.array(order)
-            first, counts = self._narrowed(run, first, counts, [p.take(probes) for p in wanted])
-            hit = np.flatnonzero(counts)
-        mine = stretch(int(counts.sum()), share)
+            by = [arrow(p).take(probes) for p in wanted]
+            first, counts = self._narrowed(run, first, counts, by)
+            hit, size = counts.nonzero()[0], int(counts.sum())
+        mine = stretch(size, share)
         if most is not None and mine.stop - mine.start > most:
             raise TooMany
         at, rows = order[hit], first[hit]
-        if mine.stop - mine.start != len(hit) or int(counts.max()) > 1:
+        if size != len(hit) or share != WHOLE:
             at, rows = np.repeat(at, counts[hit])[mine], expand(rows, counts[hit])[mine]
-        table = run.take(rows)
-        same = _same(all_parts([column(table, n) for n in names]), wanted, at)
+        found = Found(at, run.entries(rows))
+        # The keys follow the hash, and those that are looked up come first among them.
+        same = _same(parts_of(found.columns[1 : 1 + len(names)]), wanted, at)
         if not same.all():
-            at, table = at[same], table.filter(pa.array(same))
-        return (at, table) if len(at) else None
+            found = found.kept(same)
+        return found if len(found.at) else None
 
     def _narrowed(
         self, run: Run, first: Ints, counts: Ints, wanted: list[pa.Array]
@@ -227,33 +251,29 @@ class Arrangement:
         low = bisected(lambda rows: held(rows, names), wanted, first, end)
         return low, (low < end).astype(np.int64)
 
-    def _consolidated(self, found: list[tuple[Ints, pa.Table]], single: bool) -> pa.Table:
+    def _consolidated(self, found: list[Found], single: bool) -> Found:
         """What the runs say together, newest first: one entry for each key, none that is zero."""
+        spec = self.spec
         if not found:
-            return self._indexed(np.zeros(0, np.int64), self.spec.schema.empty_table())
-        at = np.concatenate([i for i, _ in found])
-        table = pa.concat_tables([t for _, t in found])
-        if len(found) == 1 and (single or self.spec.kind == "change"):
-            kept = there(self.spec, table)
-            return self._indexed(at, table, kept)
-        if single and self.spec.newest:  # one run has said what there is of a key
-            order = np.argsort(at, kind="stable")  # each run's are in order, and merged
-            table = table.take(pa.array(order))
-            return self._indexed(at[order], table, there(self.spec, table))
-        if single:
-            order = np.argsort(at, kind="stable")
-            starts = boundaries(at[order], [])
-        else:
-            runs = np.repeat(np.arange(len(found)), [len(i) for i, _ in found])
-            order, starts = put_together(self.spec, table, at, runs)
-        merged = combine(self.spec, table.take(pa.array(order)), starts)
-        kept = there(self.spec, merged)
-        return self._indexed(at[order[starts]], merged, kept)
+            columns = [worked(pa.array([], t)) for t in spec.types.values()]
+            return Found(np.zeros(0, np.int64), columns)
+        every = together(found)
+        if len(found) > 1 or (not single and spec.kind != "change"):
+            if single:  # the entries of each run are in order, and merged
+                order = np.argsort(every.at, kind="stable")
+                starts = boundaries(every.at[order], [])
+            else:
+                runs = np.repeat(np.arange(len(found)), [len(f.at) for f in found])
+                keys = every.columns[1 : 1 + len(spec.keys)]
+                order, starts = put_together(
+                    spec, lambda rows: as_table(all_taken(keys, rows), spec.keys), every.at, runs
+                )
+            every = Found(every.at[order[starts]], _combined(spec, every.columns, order, starts))
+        return every.kept(_there(spec, every.columns))
 
-    def _indexed(self, at: Ints, table: pa.Table, kept: Bools | None = None) -> pa.Table:
-        if kept is not None and not kept.all():
-            at, table = at[kept], table.filter(pa.array(kept))
-        return table.add_column(0, INDEX, pa.array(at))
+    def _indexed(self, found: Found) -> pa.Table:
+        """What was found, as a table."""
+        return as_table([found.at, *found.columns], [INDEX, *self.spec.types])
 
     def count(self, h: Ints) -> Ints:
         """How many entries the runs have for each hash, those that cancel each other included."""
@@ -349,13 +369,12 @@ class Arrangement:
         at = np.repeat(np.arange(len(starts), dtype=np.int64), counts)
         after = pa.concat_tables([before, entries.add_column(0, INDEX, pa.array(at))])
         index = np.asarray(column(after, INDEX))
-        columns = key_parts(spec, after)
-        order = sort_order(index, columns)
-        chosen = pa.array(order)
-        firsts = boundaries(index[order], [c.take(chosen) for c in columns])
-        summed = added(spec, after.drop_columns([INDEX]).take(chosen), firsts)
-        kept = there(spec, summed)
-        return keys, before, self._indexed(index[order][firsts], summed, kept)
+        columns = columns_of(after, spec.types)
+        by = parts_of(columns[1 : 1 + len(spec.keys)])
+        order = sort_order(index, by)
+        firsts = boundaries(index[order], by, order)
+        summed = Found(index[order[firsts]], _added(spec, columns, order, firsts))
+        return keys, before, self._indexed(summed.kept(_there(spec, summed.columns)))
 
     # --- writing --------------------------------------------------------------------------------------
 
@@ -367,27 +386,30 @@ class Arrangement:
         """The same for changes that `total` has added up."""
         spec = self.spec
         assert spec.kind != "latest", "entries are put into a latest map"
-        kept = any_ring(spec, entries)
-        entries = entries if kept.all() else entries.filter(pa.array(kept))
+        keyed = 1 + len(spec.keys)
+        columns = columns_of(entries, spec.types)
+        kept = _any(columns[keyed:])
+        if not kept.all():
+            entries = entries.filter(pa.array(kept))
+            columns = columns_of(entries, spec.types)
         if blind:
             assert spec.kind == "change", "a value map is merged with its old values"
             return entries, None
-        found = self._found(hashes(entries), spec.keys, key_parts(spec, entries))
-        self.watched(found, "merge")
-        at = np.asarray(column(found, INDEX))
-        old, new = {}, {}
-        for name in spec.rings:
-            change = column(entries, name)
-            before = replaced(zeros(change.type, len(change)), at, column(found, name))
-            old[name], new[name] = before, plus(before, change)
-        gone = np.flatnonzero(np.asarray(new[spec.count]) == 0)
+        found = self._found(columns[0], spec.keys, parts_of(columns[1:keyed]))
+        if Arrangement.watch is not None:
+            self.watched(self._indexed(found), "merge")
+        old = [
+            replaced(nothing(c), found.at, f)
+            for c, f in zip(columns[keyed:], found.columns[keyed:], strict=True)
+        ]
+        new = [plus(a, b) for a, b in zip(old, columns[keyed:], strict=True)]
+        gone = np.flatnonzero(np.asarray(new[0]) == 0)
         if len(gone):  # a group that empties takes its rounding error with it
-            for name in spec.rings:
-                new[name] = replaced(new[name], gone, zeros(new[name].type, len(gone)))
+            new = [replaced(c, gone, taken(nothing(c), gone)) for c in new]
         keys = entries.select(["_h", *spec.keys])
-        touched = Touched(keys, pa.table(old), pa.table(new))
+        touched = Touched(keys, as_table(old, spec.rings), as_table(new, spec.rings))
         if spec.kind == "value":
-            arrays = [*keys.columns, *(new[n] for n in spec.rings)]
+            arrays = [*keys.columns, *touched.new.columns]
             entries = pa.Table.from_arrays(arrays, schema=spec.schema)
         return entries, touched
 
@@ -442,16 +464,25 @@ def _within(sorted_h: Ints, ref: RunRef) -> slice:
     return slice(first, last)
 
 
-def _same(held: list[pa.Array], wanted: list[pa.Array], at: Ints) -> Bools:
+def together(found: Sequence[Found]) -> Found:
+    """What was found in several runs."""
+    if len(found) == 1:
+        return found[0]
+    columns = [joined(c) for c in zip(*(f.columns for f in found), strict=True)]
+    return Found(np.concatenate([f.at for f in found]), columns)
+
+
+def _same(held: list[Column], wanted: list[Column], at: Ints) -> Bools:
     """Whether keys that were found are those that are wanted at some places."""
-    out = np.ones(len(at), np.bool_)
+    out: Bools | None = None
     for a, b in zip(held, wanted, strict=True):
         x, y = plain(a), plain(b)
         if x is None or y is None:
-            out &= equal([a], [b.take(pa.array(at))])
+            same = equal([arrow(a)], [arrow(b).take(pa.array(at))])
         else:
-            out &= x == y[at]
-    return out
+            same = x == y[at]
+        out = same if out is None else out & same
+    return np.ones(len(at), np.bool_) if out is None else out
 
 
 # --- the kernels ------------------------------------------------------------------------------------------
@@ -465,7 +496,7 @@ def consolidate(spec: MapSpec, table: pa.Table) -> pa.Table:
     starts = boundaries(h[order], columns, order)
     if spec.newest:  # of most entries nothing else is needed, so that they are moved once
         return table.take(pa.array(order[starts]))
-    return added(spec, table.take(pa.array(order)), starts)
+    return added(spec, table, order, starts)
 
 
 def total(spec: MapSpec, table: pa.Table) -> pa.Table:
@@ -475,12 +506,13 @@ def total(spec: MapSpec, table: pa.Table) -> pa.Table:
     h = hashes(table)
     columns, down = sort_columns(spec, table)
     order = sort_order(h, columns, down)
-    starts = boundaries(h[order], columns, order)
-    return added(spec, table if in_order(order) else table.take(pa.array(order)), starts)
+    return added(spec, table, order, boundaries(h[order], columns, order))
 
 
-def put_together(spec: MapSpec, table: pa.Table, at: Ints, runs: Ints) -> tuple[Ints, Ints]:
-    """The order by group and entry of what several runs have, and where each entry starts in it.
+def put_together(
+    spec: MapSpec, keys: Callable[[Ints], pa.Table], at: Ints, runs: Ints
+) -> tuple[Ints, Ints]:
+    """The order by group and entry of what several runs have, and where each entry starts in it; `keys` gives those of some.
 
     In a run the entries of a group are in order, and each is there once, so only groups that several runs
     have a part of are sorted.
@@ -494,7 +526,7 @@ def put_together(spec: MapSpec, table: pa.Table, at: Ints, runs: Ints) -> tuple[
     if not len(shared):
         return places, np.arange(len(at), dtype=np.int64)
     some = places[shared]
-    columns, down = sort_columns(spec, table.select(spec.keys).take(pa.array(some)))
+    columns, down = sort_columns(spec, keys(some))
     order = sort_order(at[some], columns, down)
     places[shared] = some[order]
     chosen = pa.array(order)
@@ -504,41 +536,74 @@ def put_together(spec: MapSpec, table: pa.Table, at: Ints, runs: Ints) -> tuple[
     return places, np.flatnonzero(begins)
 
 
-def combine(spec: MapSpec, table: pa.Table, starts: Ints) -> pa.Table:
-    """One entry for each group of equal keys, by the kind of the map."""
-    if spec.newest and len(starts) < table.num_rows:
-        return table.take(pa.array(starts))
-    return added(spec, table, starts)
+def totals(spec: MapSpec, table: pa.Table, sizes: Sequence[int]) -> list[pa.Table]:
+    """Changes of several maps of the same columns, one after another, and of each what `total` gives."""
+    of, h = np.repeat(np.arange(len(sizes)), sizes), hashes(table)
+    by_hash = np.lexsort((h, of))
+    pairs = np.stack((of, h))[:, by_hash]
+    place = np.zeros_like(h)  # numbers that are in order as maps and then hashes are
+    place[by_hash[1:]] = np.cumsum((pairs[:, 1:] != pairs[:, :-1]).any(axis=0))
+    columns, down = sort_columns(spec, table)
+    order = sort_order(place, columns, down)
+    starts = boundaries(place[order], columns, order)
+    entries = added(spec, table, order, starts)
+    cuts = np.searchsorted(of[order[starts]], np.arange(len(sizes) + 1))
+    return [entries.slice(a, b - a) for a, b in pairwise(cuts.tolist())]
 
 
-def added(spec: MapSpec, table: pa.Table, starts: Ints) -> pa.Table:
-    """One entry for each group of equal keys, its ring values summed."""
+def combine(spec: MapSpec, table: pa.Table, order: Ints, starts: Ints) -> pa.Table:
+    """One entry for each group of equal keys, which some order puts together, by the kind of the map."""
+    if spec.newest:
+        return table.take(pa.array(order[starts]))
+    return added(spec, table, order, starts)
+
+
+def added(spec: MapSpec, table: pa.Table, order: Ints, starts: Ints) -> pa.Table:
+    """One entry for each group of equal keys, which some order puts together, its ring values summed."""
     if len(starts) == table.num_rows:
-        return table
-    rings, firsts = set(spec.rings), pa.array(starts)
-    arrays = {
-        n: sums(column(table, n), starts) if n in rings else column(table, n).take(firsts)
-        for n in table.column_names
-    }
-    return pa.table(arrays)
+        return table if in_order(order) else table.take(pa.array(order))
+    columns = columns_of(table, spec.types)
+    return as_table(_added(spec, columns, order, starts), list(spec.types))
+
+
+def _combined(spec: MapSpec, columns: list[Column], order: Ints, starts: Ints) -> list[Column]:
+    """The same as `combine`."""
+    if spec.newest:
+        return all_taken(columns, order[starts])
+    return _added(spec, columns, order, starts)
+
+
+def _added(spec: MapSpec, columns: list[Column], order: Ints, starts: Ints) -> list[Column]:
+    """The same as `added`."""
+    keyed, firsts = 1 + len(spec.keys), order[starts]
+    summed = (sums(taken(c, order), starts) for c in columns[keyed:])
+    return [*all_taken(columns[:keyed], firsts), *summed]
 
 
 def any_ring(spec: MapSpec, table: pa.Table) -> Bools:
     """The entries with anything in them."""
-    out = np.zeros(table.num_rows, np.bool_)
-    for name in spec.rings:
-        values = column(table, name)
-        if values.type == exact.STORED:
-            out |= exact.nonzero(values)
-        elif values.type == pa.int64():
-            out |= np.asarray(values) != 0
-        else:
-            out |= np.asarray(pc.not_equal(values, pa.scalar(0, values.type)))
-    return out
+    return _any(columns_of(table, spec.rings))
+
+
+def _any(rings: Sequence[Column]) -> Bools:
+    return np.asarray(np.logical_or.reduce([_nonzero(c) for c in rings]))
+
+
+def _nonzero(values: Column) -> Bools:
+    if type(values) is np.ndarray:
+        return np.asarray(values != 0)
+    if values.type == exact.STORED:
+        return exact.nonzero(values)
+    return np.asarray(pc.not_equal(values, pa.scalar(0, values.type)))
 
 
 def there(spec: MapSpec, table: pa.Table) -> Bools:
     """The entries that are not gone: in a loop a count may be 0 at a round where a sum is not. A rounding error is nothing."""
+    return _there(spec, columns_of(table, spec.types))
+
+
+def _there(spec: MapSpec, columns: list[Column]) -> Bools:
+    rings = columns[1 + len(spec.keys) :]
     if spec.kind != "change" or any(t == pa.float64() for _, t in spec.ring):
-        return np.asarray(np.asarray(column(table, spec.count)) != 0)
-    return any_ring(spec, table)
+        return _nonzero(rings[0])
+    return _any(rings)

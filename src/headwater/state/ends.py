@@ -96,11 +96,14 @@ def _part(
     table = pa.concat_tables([f[1] for f in found])
     runs = np.repeat(np.arange(len(found)), [len(f[0]) for f in found])
     # From the end, groups go down here, and all is turned round below.
-    places, starts = put_together(spec, table, -at if backwards else at, runs)
+    keys = table.select(spec.keys)
+    places, starts = put_together(
+        spec, lambda rows: keys.take(pa.array(rows)), -at if backwards else at, runs
+    )
     at, cut = at[places], cut[places]
     more[at[cut]] = True
     settled = _settled(at, cut, starts, len(h), backwards)
-    merged = combine(spec, table.take(pa.array(places)), starts)
+    merged = combine(spec, table, places, starts)
     merged = merged.add_column(0, INDEX, pa.array(at[starts]))
     if not backwards:
         return merged, settled, more

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.state.keys import (
+    INTEGER,
     Ints,
     all_parts,
     boundaries,
@@ -40,6 +41,7 @@ MASKS = np.array([(1 << 8 * n) - 1 for n in range(9)], np.uint64)
 """By the number of bytes of a word that belong to a text: which bits they are."""
 PLACES = np.arange(1, 9, dtype=np.uint64) * GOLDEN
 """What the first words of a text are scrambled with: n times `GOLDEN` for the n-th."""
+WORD = np.dtype(np.uint64)
 MICROS = {"s": 1_000_000, "ms": 1000, "us": 1}
 
 
@@ -76,6 +78,8 @@ def words(column: pa.Array) -> Words:
 def _present(column: pa.Array) -> Words:
     """The words of the values that are there; anything under a NULL."""
     t = column.type
+    if t == INTEGER:
+        return _buffer(column, 1, WORD)
     if pa.types.is_integer(t) or pa.types.is_date32(t):
         return _integers(column)
     if pa.types.is_string(t) or pa.types.is_binary(t):

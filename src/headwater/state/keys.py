@@ -8,14 +8,14 @@ only among rows that share a hash, so keys that are all different are sorted as 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.state.radix import by_columns, order_of
+from headwater.state.radix import FEW, by_columns, order_of
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 Bools = np.ndarray[Any, np.dtype[np.bool_]]
@@ -38,11 +38,11 @@ def canonical(column: pa.Array, compared: bool = True) -> pa.Array:
         strange = np.isnan(values)
         if strange.any():
             values[strange] = t.to_pandas_dtype()("nan")
-        return pa.array(values, t, mask=_absent(column) if column.null_count else None)
+        return pa.array(values, t, mask=absent_in(column) if column.null_count else None)
     if pa.types.is_struct(t) and t.num_fields:
         fields = [canonical(f, compared) for f in _struct_fields(column)]
         named = [pa.field(t.field(i).name, f.type) for i, f in enumerate(fields)]
-        return pa.StructArray.from_arrays(fields, fields=named, mask=pa.array(_absent(column)))
+        return pa.StructArray.from_arrays(fields, fields=named, mask=pa.array(absent_in(column)))
     if pa.types.is_list(t) or pa.types.is_large_list(t):
         offsets, values = _list_parts(column)
         made = pa.LargeListArray.from_arrays(pa.array(offsets), canonical(values, compared))
@@ -71,9 +71,9 @@ def parts(column: pa.Array) -> list[pa.Array]:
     if pa.types.is_floating(t):
         bits = np.asarray(column.fill_null(0.0).cast(pa.float64())).view(np.int64)
         ordered = bits ^ ((bits >> 63) & np.int64(0x7FFF_FFFF_FFFF_FFFF))
-        return [pa.array(ordered, mask=_absent(column))]
+        return [pa.array(ordered, mask=absent_in(column))]
     if pa.types.is_struct(t):
-        valid = pa.array(~_absent(column))
+        valid = pa.array(~absent_in(column))
         return [valid, *(p for f in _struct_fields(column) for p in parts(f))]
     if pa.types.is_list(t) or pa.types.is_large_list(t):
         return [_binary(*row_bytes(column))]
@@ -82,8 +82,10 @@ def parts(column: pa.Array) -> list[pa.Array]:
     return [column]
 
 
-def plain(column: pa.Array) -> Ints | None:
+def plain(column: pa.Array | Ints) -> Ints | None:
     """Integers without NULLs as they lie in memory, of which numpy does a few at a tenth of what Arrow takes; else None."""
+    if isinstance(column, np.ndarray):
+        return column
     if pa.types.is_integer(column.type) and not column.null_count:
         found: Ints = column.to_numpy()
         return found
@@ -102,7 +104,7 @@ def equal(left: list[pa.Array], right: list[pa.Array]) -> Bools:
             continue
         same = np.asarray(pc.fill_null(pc.equal(a, b), False))
         if a.null_count or b.null_count:
-            same = same | (_absent(a) & _absent(b))
+            same = same | (absent_in(a) & absent_in(b))
         out &= same
     return out
 
@@ -111,12 +113,18 @@ def compared(held: list[pa.Array], wanted: list[pa.Array], down: Collection[int]
     """Whether rows come before (-1), with (0) or after (1) others; NULL is the least."""
     out = np.zeros(len(held[0]), np.int64)
     for i, (a, b) in enumerate(zip(held, wanted, strict=True)):
-        sign = np.asarray(pc.fill_null(pc.greater(a, b), False)).astype(np.int64)
-        sign -= np.asarray(pc.fill_null(pc.less(a, b), False))
+        after, before = (_true(f, x, y) for f, x, y in ((pc.greater, a, b), (pc.greater, b, a)))
+        sign = after.astype(np.int64) - before
         if a.null_count or b.null_count:
-            sign += _absent(b).astype(np.int64) - _absent(a)
+            sign += absent_in(b).astype(np.int64) - absent_in(a)
         out = np.where(out == 0, -sign if i in down else sign, out)
     return out
+
+
+def _true(f: Callable[..., pa.Array], a: pa.Array, b: pa.Array) -> Bools:
+    """Where two columns compare so; nowhere where one is NULL."""
+    found = f(a, b)
+    return np.asarray(found.fill_null(False) if found.null_count else found)
 
 
 def bisected(
@@ -148,7 +156,7 @@ def bisected(
     return low
 
 
-def same_at(columns: list[pa.Array], here: Ints, there: Ints) -> Bools:
+def same_at(columns: Sequence[pa.Array | Ints], here: Ints, there: Ints) -> Bools:
     """Whether the keys at some places equal those at others."""
     out = np.ones(len(here), np.bool_)
     for c in columns:
@@ -165,7 +173,9 @@ def all_parts(columns: list[pa.Array]) -> list[pa.Array]:
     return [p for c in columns for p in parts(c)]
 
 
-def sort_order(h: Ints, columns: list[pa.Array], descending: set[int] | None = None) -> Ints:
+def sort_order(
+    h: Ints, columns: Sequence[pa.Array | Ints], descending: set[int] | None = None
+) -> Ints:
     """The order by hash and then by the given parts; those at `descending` places go down. Equal rows stay as they were."""
     order = order_of(h)
     sorted_h = h[order]
@@ -180,9 +190,15 @@ def sort_order(h: Ints, columns: list[pa.Array], descending: set[int] | None = N
     tied[1:] |= same
     tied[:-1] |= same
     places = np.flatnonzero(tied)
-    rows = pa.array(order[places])
-    taken, down = [c.take(rows) for c in columns], descending or set()
-    group = pa.array(np.cumsum(np.append(0, sorted_h[places][1:] != sorted_h[places][:-1])))
+    some, down = order[places], descending or set()
+    group = np.cumsum(np.append(0, sorted_h[places][1:] != sorted_h[places][:-1]))
+    by_numbers = _by_numbers(group, [plain(c) for c in columns], some, down)
+    if by_numbers is not None:
+        order[places] = some[by_numbers]
+        return order
+    rows = pa.array(some)
+    taken = [pa.array(c[some]) if type(c) is np.ndarray else c.take(rows) for c in columns]
+    group = pa.array(group)
     by_digits = by_columns([group, *taken], {i + 1 for i in down})
     if by_digits is not None:
         order[places] = order[places][by_digits]
@@ -199,7 +215,19 @@ def sort_order(h: Ints, columns: list[pa.Array], descending: set[int] | None = N
     return order
 
 
-def boundaries(h: Ints, columns: list[pa.Array], order: Ints | None = None) -> Ints:
+def _by_numbers(
+    group: Ints, columns: Sequence[Ints | None], some: Ints, down: Collection[int]
+) -> Ints | None:
+    """The stable order of a few rows by columns of numbers; None of others, and of many."""
+    if len(some) >= FEW or any(c is None for c in columns):
+        return None
+    taken = [c[some] for c in columns if c is not None]
+    # What goes down is turned round by its bits, which no number is too small for.
+    upwards = [~c if i in down else c for i, c in enumerate(taken)]
+    return np.lexsort([*reversed(upwards), group])
+
+
+def boundaries(h: Ints, columns: Sequence[pa.Array | Ints], order: Ints | None = None) -> Ints:
     """Where each group of equal rows starts, in rows that are sorted; with an order, of columns that are not yet in it."""
     if len(h) == 0:
         return np.zeros(0, np.int64)
@@ -217,7 +245,7 @@ def boundaries(h: Ints, columns: list[pa.Array], order: Ints | None = None) -> I
 def row_bytes(column: pa.Array) -> tuple[Ints, np.ndarray[Any, Any]]:
     """Each row as bytes that compare and order like the rows: (offsets, data)."""
     t = column.type
-    absent = _absent(column)
+    absent = absent_in(column)
     flag = (np.arange(len(column) + 1, dtype=np.int64), (~absent).astype(np.uint8))
     if pa.types.is_struct(t):
         return _joined([flag, *(row_bytes(f) for f in _struct_fields(column))])
@@ -277,14 +305,15 @@ def _binary(offsets: Ints, data: np.ndarray[Any, Any]) -> pa.Array:
     return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
 
 
-def _absent(column: pa.Array) -> Bools:
+def absent_in(column: pa.Array) -> Bools:
+    """Where a column is NULL."""
     if column.null_count == 0:
         return np.zeros(len(column), np.bool_)
     return np.asarray(column.is_null())
 
 
 def _validity(column: pa.Array) -> pa.Buffer | None:
-    return pa.array(~_absent(column)).buffers()[1] if column.null_count else None
+    return pa.array(~absent_in(column)).buffers()[1] if column.null_count else None
 
 
 def _struct_fields(column: pa.StructArray) -> list[pa.Array]:

@@ -160,7 +160,7 @@ class _Entries:
         places, starts = self._together(table, -at if backwards else at)
         at = at[places]
         settled = _settled(at, cut[places], starts, groups, backwards)
-        merged = combine(self.spec, table.take(pa.array(places)), starts)
+        merged = combine(self.spec, table, places, starts)
         merged = merged.add_column(0, INDEX, pa.array(at[starts]))
         if not backwards:
             return merged, settled

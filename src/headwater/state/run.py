@@ -30,8 +30,10 @@ import pyarrow as pa
 
 from headwater.errors import DamagedState
 from headwater.state import zones
+from headwater.state.columns import Column, all_taken, worked
+from headwater.state.columns import column as column
 from headwater.state.files import NO_FILE, FileSystem, fresh_name
-from headwater.state.keys import Ints, all_parts, canonical, parts, stored
+from headwater.state.keys import INTEGER, Ints, absent_in, canonical, parts, stored
 from headwater.state.search import Hashes
 from headwater.state.zones import Noted, Zoned
 
@@ -138,6 +140,17 @@ class MapSpec:
         return pa.schema([("_h", pa.int64()), *columns])
 
     @cached_property
+    def shape(self) -> str:
+        """What maps have in common whose entries have the same columns, in the same order."""
+        columns = " ".join(f"{n}:{t}" for n, t in self.types.items())
+        return f"{columns} by {self.lookup} in {self.order}"
+
+    @cached_property
+    def whole(self) -> bool:
+        """Whether all columns are whole numbers, which have one form."""
+        return all(f.type == INTEGER for f in self.schema)
+
+    @cached_property
     def types(self) -> dict[str, pa.DataType]:
         """The same by name."""
         return {f.name: f.type for f in self.schema}
@@ -199,7 +212,11 @@ class RunRef:
 
     def data(self) -> dict[str, Any]:
         """The reference as plain data; one without zones, that is of its own map, is as it was before there were others."""
-        return {n: v for n, v in vars(self).items() if n not in ("zone", "of") or v}
+        data = dict(vars(self))
+        for name in ("zone", "of"):
+            if not data[name]:
+                del data[name]
+        return data
 
     @staticmethod
     def of_data(data: dict[str, Any]) -> RunRef:
@@ -234,6 +251,18 @@ class Run:
     def hashes(self) -> Hashes:
         """The hashes, to search in."""
         return Hashes([s.h for s in self.segments])
+
+    @cached_property
+    def columns(self) -> list[Column]:
+        """The columns of a run of one segment, to work on."""
+        return [worked(c) for c in self.segments[0].batch.columns]
+
+    def entries(self, rows: Ints) -> list[Column]:
+        """Some rows, in the order asked for, as columns to work on."""
+        if len(self.segments) == 1:
+            return all_taken(self.columns, rows)
+        table = self.take(rows)
+        return [worked(column(table, n)) for n in table.column_names]
 
     def take(self, rows: Ints, names: list[str] | None = None) -> pa.Table:
         """Some rows, in the order asked for."""
@@ -409,22 +438,14 @@ def checksum(content: pa.Buffer | bytes) -> int:
 
 def prepared(spec: MapSpec, table: pa.Table) -> pa.Table:
     """A table of entries with the stored columns, in canonical form; what a latest map holds is kept as it is."""
+    if spec.whole and table.schema.equals(spec.schema):
+        return table
     held = set(spec.rings) if spec.kind == "latest" else set()
     arrays = []
     for name, wanted in spec.types.items():
         made = canonical(column(table, name), compared=name not in held)
         arrays.append(cast(made, wanted))
     return pa.Table.from_arrays(arrays, schema=spec.schema)
-
-
-def column(table: pa.Table, name: str) -> pa.Array:
-    """A column of a table as one array."""
-    found = table.column(name)
-    if type(found) is not pa.ChunkedArray:
-        return found
-    if found.num_chunks == 1:
-        return found.chunk(0)
-    return pa.concat_arrays(found.chunks) if found.num_chunks else pa.array([], found.type)
 
 
 def cast(values: pa.Array, t: pa.DataType) -> pa.Array:
@@ -449,18 +470,13 @@ def sort_columns(spec: MapSpec, table: pa.Table) -> tuple[list[pa.Array], set[in
             columns.extend(parts(array))
             continue
         # Where NULLs go does not depend on the direction, so they have a column of their own.
-        absent = np.asarray(array.is_null())
+        absent = absent_in(array)
         columns.append(pa.array((absent == order.nulls_last).astype(np.int8)))
         for part in parts(array):
             if order.descending:
                 down.add(len(columns))
             columns.append(part)
     return columns, down
-
-
-def key_parts(spec: MapSpec, table: pa.Table) -> list[pa.Array]:
-    """The parts of the whole key."""
-    return all_parts([column(table, n) for n in spec.keys])
 
 
 class Writer:
@@ -503,10 +519,10 @@ class Writer:
             some = list(islice(tables, 2))
             alone = len(some) == 1 and some[0].num_rows <= GATHERED
             small = pa.BufferOutputStream() if alone else None
-            tables = chain(some, tables)
+            parts = some if alone else segments_of(chain(some, tables))
             with pa.ipc.new_file(small or pa.PythonFile(sink, "w"), schema) as out:
-                for table in segments_of(tables):
-                    (batch,) = table.to_batches()
+                for table in parts:
+                    (batch,) = table.combine_chunks().to_batches()
                     out.write_batch(batch)
                     h = hashes(table)
                     low, high = min(low, int(h[0])), max(high, int(h[-1]))

@@ -10,6 +10,7 @@ its hashes are addressed as words of that stretch, across segments.
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -23,8 +24,10 @@ WINDOW = 32
 """Rows around the place where a hash should be, that are bisected first."""
 DENSE = 32
 """If there is a key for every 32 rows, or more keys, going through the run in order is faster than jumping."""
-FEW = 64
+FEW = 256
 """Keys that are bisected one by one in a run of one part: few touch little memory anyhow."""
+SMALL = 1 << 16
+"""Rows of a run of one part in which all keys are: its hashes stay near the processor."""
 
 
 class Hashes:
@@ -33,9 +36,9 @@ class Hashes:
     def __init__(self, parts: list[Ints]):
         self.parts = [p for p in parts if len(p)]
         lengths = [len(p) for p in self.parts]
-        self.starts = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
-        self.rows = int(self.starts[-1])
-        if len(self.parts) != 1 or self.rows > BLOCK:
+        self.starts = np.array([0, *accumulate(lengths)], np.int64)
+        self.rows = sum(lengths)
+        if len(self.parts) != 1 or self.rows > SMALL:
             self._build(lengths)
 
     def _build(self, lengths: list[int]) -> None:
@@ -65,7 +68,7 @@ class Hashes:
 
     def _plain(self, wanted: Ints) -> bool:
         """Whether numpy's own bisection will do."""
-        return len(self.parts) == 1 and (len(wanted) <= FEW or self.rows <= BLOCK)
+        return len(self.parts) == 1 and (len(wanted) <= FEW or self.rows <= SMALL)
 
     def at(self, rows: Ints) -> Ints:
         """The hashes of some rows."""

@@ -7,7 +7,7 @@ answer is computed from, before and after, and `rows` computes it: the change of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -19,12 +19,13 @@ from headwater.calculus.dyadic import POWERS, Dyadic
 from headwater.calculus.dyadic import shown as shown_of
 from headwater.calculus.types import DYADIC, DyadicType, RealType
 from headwater.calculus.windows import Total
-from headwater.engine.here import by_end, by_round, threads
+from headwater.engine.here import alike, by_end, by_round, threads
 from headwater.engine.here.different_values import passed_on
 from headwater.engine.here.equal_rows import consolidated
 from headwater.engine.here.extremes import Before, by_change
 from headwater.engine.here.from_bags import Span, around, changed_part, from_bag, ranked
-from headwater.engine.here.statements import Scalars, changes_of, hashed
+from headwater.engine.here.statements import Scalars, hashed
+from headwater.engine.here.threads import Merged
 from headwater.engine.rings import ring_columns, shown, spec_of
 from headwater.engine.working import Working
 from headwater.interop.arrow_types import arrow_type
@@ -62,64 +63,86 @@ def merge(
     passes = {
         (d.map.name, s.group.name, d.column): (d, s.group) for s in strata for d in s.passed_on
     }
-    for name in {bag for bag, _, _ in passes}:
-        found = _merge_map(working, name, pending.pop(name, []), False, asked, touched)
-        if found is not None:
+    bags = {bag for bag, _, _ in passes}
+    first = {n: pending.pop(n) for n in list(pending) if n in bags}
+    for name, made in _merged_maps(working, first, bags):
+        _note(working, name, made, asked, touched)
+        if made.touched is not None:
             for (bag, group, _), (d, g) in passes.items():
                 if bag == name:
-                    pending.setdefault(group, []).append(passed_on(d, g, found))
-    for name, tables in pending.items():
-        blind = working.maps[name].kind == "change"
-        _merge_map(working, name, tables, blind, asked, touched)
+                    pending.setdefault(group, []).append(passed_on(d, g, made.touched))
+    for name, made in _merged_maps(working, pending):
+        _note(working, name, made, asked, touched)
     out: dict[str, pa.Table] = {}
     for s in strata:
         maps = [m for m in (s.group, *s.bags) if m.name in touched]
         if s.name in answered and maps:
-            keys = [_once(working.spec(m.name), touched[m.name], s.group) for m in maps]
-            names, mine = s.group.columns, touched.get(s.group.name)
-            if mine is not None and all(_same_keys(mine, k, names) for k in keys):
-                out[s.name] = mine.select(["_h", *names])  # in order, and each once
-            else:
-                out[s.name] = different(s.group, keys)
+            out[s.name] = _groups(s.group, {m.name: touched[m.name] for m in maps}, working.spec)
     return out
 
 
-def _same_keys(left: pa.Table, right: pa.Table, names: Sequence[str]) -> bool:
-    """Whether two tables have the same keys in the same order."""
-    if left is right or left.num_rows != right.num_rows:
-        return left is right
-    mine, others = (all_parts([column(t, n) for n in names]) for t in (left, right))
-    return bool(equal(mine, others).all())
+def _groups(
+    group: Map, touched: Mapping[str, pa.Table], spec_of: Callable[[str], MapSpec]
+) -> pa.Table:
+    """The different groups that the keys of maps are of; mostly all maps say the same."""
+    names, found, once = ["_h", *group.columns], list[pa.Table](), True
+    for name, keys in touched.items():
+        spec = spec_of(name)
+        if name != group.name and not spec.unique and {*spec.lookup} == {*group.columns}:
+            # The entries of a group lie together.
+            starts = boundaries(hashes(keys), all_parts([column(keys, n) for n in spec.lookup]))
+            keys = keys if len(starts) == keys.num_rows else keys.take(pa.array(starts))
+        once &= name == group.name or spec.lookup == group.lookup == tuple(group.columns)
+        found.append(keys.select(names))
+    first, *others = found
+    return (
+        first if once and all(_alike(first, keys) for keys in others) else different(group, found)
+    )
 
 
-def _once(spec: MapSpec, keys: pa.Table, group: Map) -> pa.Table:
-    """The keys of a map's entries, in their order; of each group one where the entries of a group lie together."""
-    if spec.unique or {*spec.lookup} != {*group.columns}:
-        return keys
-    starts = boundaries(hashes(keys), all_parts([column(keys, n) for n in spec.lookup]))
-    return keys.take(pa.array(starts))
+def _alike(one: pa.Table, other: pa.Table) -> bool:
+    """Whether two tables of keys are the same, row by row."""
+    if one.num_rows != other.num_rows or not np.array_equal(hashes(one), hashes(other)):
+        return False
+    sides = (all_parts([column(t, n) for n in t.column_names[1:]]) for t in (one, other))
+    return bool(equal(*sides).all())
 
 
-def _merge_map(
+def _merged_maps(
+    working: Working, changes: Changes, seen: Collection[str] = ()
+) -> Iterator[tuple[str, Merged]]:
+    """Changes merged into their maps: many in threads, few together with those of other maps; blindly where a map is not `seen`."""
+    few: dict[str, pa.Table] = {}
+
+    def blind(name: str) -> bool:
+        return working.maps[name].kind == "change" and name not in seen
+
+    for name, tables in changes.items():
+        some = [t for t in tables if t.num_rows]
+        if not some:
+            continue
+        table = some[0] if len(some) == 1 else pa.concat_tables(some)
+        if threads.times(table.num_rows, working.threads) == 1:
+            few[name] = table
+            continue
+        yield name, threads.merged(working.now(name), table, blind(name), working.threads)
+    for name, summed in alike.summed(working, few):
+        yield name, threads.of_summed(working.now(name), summed, blind(name))
+
+
+def _note(
     working: Working,
     name: str,
-    tables: list[pa.Table],
-    blind: bool,
+    made: Merged,
     asked: Collection[str],
     touched: dict[str, pa.Table],
-) -> Touched | None:
-    """Adds changes to a map; gives its old and new values unless it is `blind`, and notes in `touched` its keys if they are asked for."""
-    tables = [t for t in tables if t.num_rows]
-    if not tables:
-        return None
-    changes = tables[0] if len(tables) == 1 else pa.concat_tables(tables)
-    made = threads.merged(working.now(name), changes, blind, working.threads)
+) -> None:
+    """Adds what a merge has made of a map, and notes in `touched` its keys if they are asked for."""
     working.add(name, made.entries)
     if made.touched is not None:
         working.merged.setdefault(name, []).append(made.touched)
     if name in asked:
         touched[name] = made.keys
-    return made.touched
 
 
 @lru_cache(maxsize=1024)
@@ -257,17 +280,20 @@ def read_for(working: Working, stratum: Stratum, keys: pa.Table) -> Ints:
     return sum((working.now(n).count(h) for n in bags), np.ones(len(h), np.int64))
 
 
-def keep_answers(working: Working, stratum: Stratum, change: pa.Table) -> None:
-    """Writes down what was answered, to be taken back the next time."""
-    m = stratum.answers
-    assert m is not None
-    names = by_end.answered(stratum) if stratum.rounds else [n for n, _ in stratum.components]
-    columns = [column(change, n) for n in names]
-    types = [spec_of(m).types[n] for n in m.columns]
-    arrays = {n: cast(c, t) for n, c, t in zip(m.columns, columns, types, strict=True)}
-    table = pa.table({**arrays, "r0": column(change, WEIGHT)})
-    entries, _ = working.now(m.name).merge(changes_of(m, table), blind=True)
-    working.add(m.name, entries)
+def keep_answers(working: Working, *answers: tuple[Stratum, pa.Table]) -> None:
+    """Writes down what strata were answered, to be taken back the next time."""
+    changes: dict[str, pa.Table] = {}
+    for stratum, change in answers:
+        m = stratum.answers
+        assert m is not None
+        names = by_end.answered(stratum) if stratum.rounds else [n for n, _ in stratum.components]
+        types = spec_of(m).types
+        arrays = [cast(column(change, n), types[c]) for n, c in zip(names, m.columns, strict=True)]
+        columns = [*arrays, column(change, WEIGHT)]
+        changes[m.name] = pa.Table.from_arrays(columns, [*m.columns, "r0"])
+    for name, summed in alike.summed(working, changes):
+        entries, _ = working.now(name).merge_summed(summed, blind=True)
+        working.add(name, entries)
 
 
 def current(
@@ -302,7 +328,7 @@ def _current(
         found = _present(keys, merged.new, spec_of(group).count)
     at = np.asarray(column(found, INDEX))
     there = pa.array(at)
-    live = keys.take(there)
+    live = keys if merged is not None and len(at) == keys.num_rows else keys.take(there)
     arrays = {n: column(found, n) for n in group.columns} | shown(stratum, found)
     for n in stratum.only_there if stratum.answers is not None else ():
         # Answers are kept, and one that is kept as it was is not written again.
@@ -383,17 +409,17 @@ def _boxed(t: object) -> pa.DataType:
 def signed(stratum: Stratum, sides: Sequence[tuple[pa.Table, int | pa.Array]]) -> pa.Table:
     """Components with their weights, one weight for all of a table, or one for each row."""
     schema = _signed_schema(stratum)
-    wanted = [(f.name, f.type) for f in schema][:-1]
-    tables = [schema.empty_table()]
+    wanted = list(zip(schema.names, schema.types, strict=True))[:-1]
+    tables = list[pa.Table]()
     for table, w in sides:
         if table.num_rows == 0:
             continue
         arrays = [cast(column(table, n), t) for n, t in wanted]
-        weights = pa.repeat(pa.scalar(w, pa.int64()), table.num_rows) if isinstance(w, int) else w
+        weights = pa.array(np.full(table.num_rows, w)) if isinstance(w, int) else w
         if WEIGHT in table.column_names:  # of rows that are there several times
             weights = pc.multiply(weights, column(table, WEIGHT))
         tables.append(pa.table([*arrays, weights], schema=schema))
-    return pa.concat_tables(tables)
+    return pa.concat_tables(tables) if tables else schema.empty_table()
 
 
 @lru_cache(maxsize=1 << 12)

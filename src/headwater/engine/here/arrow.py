@@ -26,6 +26,7 @@ from headwater.engine.here.scalars.base import ArrowCannot, Column, columnar
 from headwater.engine.here.scalars.casts import cast, fitted, try_cast
 from headwater.errors import NotIncremental
 from headwater.interop.arrow_types import arrow_type
+from headwater.state.run import column
 
 __all__ = ["NODES", "ArrowCannot", "evaluate", "in_zone", "is_column"]
 
@@ -58,10 +59,12 @@ def _value(tree: Any, table: pa.Table, zone: str) -> Column:
     t = _type(shown)
     match name:
         case "column":
-            column = table.column(rest[0]).combine_chunks()
-            return column if t in (None, column.type) else column.cast(t)
+            found = column(table, rest[0])
+            return found if t in (None, found.type) else found.cast(t)
         case "literal":
             return _literal(shown, rest[0], t)
+        case "cast" if rest[0][0] == "literal" and isinstance(rest[0][2], int):
+            return _number_cast(shown, rest[0][1], rest[0][2])
         case "case":
             return _case(t, rest, table, zone)
         case "and" | "or" | "coalesce":
@@ -105,6 +108,12 @@ def _literal(shown: str, value: Any, t: pa.DataType) -> pa.Scalar:
 def _number(shown: str, value: int) -> pa.Scalar:
     """A whole number; a statement has the same in every round."""
     return _constant(shown, value, _type(shown))
+
+
+@lru_cache(maxsize=4096)
+def _number_cast(shown: str, given: str, value: int) -> pa.Scalar:
+    """CAST of a whole number, as `v + 1` has it where v is wider than 1."""
+    return cast(_type(shown), _number(given, value))
 
 
 def _constant(shown: str, value: Any, t: pa.DataType | None) -> pa.Scalar:
@@ -239,15 +248,14 @@ def _case(t: pa.DataType, args: list[Any], table: pa.Table, zone: str) -> pa.Arr
         test = _value(condition, some, zone)
         if isinstance(test, pa.Scalar):
             test = pa.repeat(test, len(left))
-        true = np.asarray(pc.fill_null(test, False))
+        true = np.asarray(pc.fill_null(test, False) if test.null_count else test)
         take(left[true], value)
         left = left[~true]
     take(left, last)
-    if not pieces:
-        return pa.array([], t)
-    whole = pa.concat_arrays([p.cast(t) for p in pieces])
+    if len(pieces) < 2:
+        return pieces[0].cast(t) if pieces else pa.array([], t)
     order = np.argsort(np.concatenate(places), kind="stable")
-    return whole if len(pieces) == 1 else whole.take(pa.array(order))
+    return pa.concat_arrays([p.cast(t) for p in pieces]).take(pa.array(order))
 
 
 OPEN: dict[str, Callable[[Column], Column]] = {
@@ -268,6 +276,13 @@ def _until(name: str, t: pa.DataType, trees: list[Any], table: pa.Table, zone: s
     """AND, OR and coalesce: an operand is evaluated for the rows that those before it leave open, and NULL elsewhere."""
     out = _value(trees[0], table, zone)
     for tree in trees[1:]:
+        if (
+            name == "coalesce"
+            and out.type == t
+            and isinstance(out, pa.Array)
+            and not out.null_count
+        ):
+            break  # no row comes further
         rows = None if _is_harmless(tree) else OPEN[name](out)
         out = NODES[name](t, out, _where(rows, tree, t, table, zone))
     return out

@@ -167,9 +167,7 @@ def added_up(s: AddUp, table: pa.Table) -> pa.Table:
 
 def kept(table: pa.Table, condition: pa.Array) -> pa.Table:
     """The rows for which a condition is true."""
-    if condition.null_count == 0 and pc.all(condition, min_count=0).as_py():
-        return table
-    return table.filter(condition)
+    return table if condition.true_count == len(condition) else table.filter(condition)
 
 
 def probes(s: Lookup, table: pa.Table, into: Arrangement) -> tuple[pa.Table, pa.Table]:

@@ -177,6 +177,10 @@ def merged(into: Arrangement, changes: pa.Table, blind: bool, threads: int = 1) 
 
 
 def _merged(into: Arrangement, changes: pa.Table, blind: bool) -> Merged:
-    summed = total(into.spec, prepared(into.spec, changes))
+    return of_summed(into, total(into.spec, prepared(into.spec, changes)), blind)
+
+
+def of_summed(into: Arrangement, summed: pa.Table, blind: bool) -> Merged:
+    """The same for changes that are sorted and added up."""
     keys = summed.select(["_h", *into.spec.keys])
     return Merged(*into.merge_summed(summed, blind), keys)

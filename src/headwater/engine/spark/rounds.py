@@ -302,7 +302,7 @@ class Cluster:
                 for table in piece.read(root, working):
                     found = components(working, known, table)
                     if known.answers is not None:
-                        keep_answers(working, known, found)
+                        keep_answers(working, (known, found))
                     refs = working.written(LocalFiles(task.root))
                     yield from results({known.name: found}, refs, root, mark, inline)
 

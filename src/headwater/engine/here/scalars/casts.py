@@ -54,9 +54,9 @@ def kind(t: pa.DataType) -> str:
 
 def cast(t: pa.DataType, a: Column) -> Column:
     """CAST(a AS t)."""
-    made_by = CASTS.get((kind(a.type), kind(t)))
     if a.type == t:
         return a
+    made_by = CASTS.get((kind(a.type), kind(t)))
     if made_by is None:
         raise ArrowCannot(f"{a.type} as {t}")
     return columnar(made_by)(t, a)
