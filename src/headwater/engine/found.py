@@ -27,7 +27,8 @@ from headwater.engine.working import Working
 from headwater.plan.program import Map, Stratum
 from headwater.plan.sessions import Sessions, sessions_of
 from headwater.plan.through import Through
-from headwater.state.arrangement import Arrangement, total
+from headwater.state.arrangement import Arrangement
+from headwater.state.entries import total
 from headwater.state.keys import Ints, all_parts, boundaries
 from headwater.state.purging import zones_of
 from headwater.state.run import LEAST, MOST, MapSpec, Order, column, hashes, prepared

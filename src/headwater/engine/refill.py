@@ -24,7 +24,7 @@ from headwater.engine.here.statements import changes_of, fields_of
 from headwater.engine.slices import whole
 from headwater.plan.program import WEIGHT, Lookup, Map, Statement
 from headwater.state import exact
-from headwater.state.arrangement import any_ring, total
+from headwater.state.entries import any_ring, total
 from headwater.state.run import column, prepared
 
 if TYPE_CHECKING:

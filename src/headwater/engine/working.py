@@ -18,7 +18,8 @@ from headwater.engine.rings import spec_of
 from headwater.errors import StateError
 from headwater.interop.arrow_types import arrow_type
 from headwater.plan.program import WEIGHT, Lookup, Map
-from headwater.state.arrangement import Arrangement, Touched, any_ring, consolidate
+from headwater.state.arrangement import Arrangement, Touched
+from headwater.state.entries import any_ring, consolidate
 from headwater.state.files import FileSystem
 from headwater.state.run import (
     LEAST,

@@ -20,7 +20,8 @@ from headwater.errors import StreamError
 from headwater.folds.scale import Scale
 from headwater.interop.arrow_types import arrow_type
 from headwater.plan.program import WEIGHT
-from headwater.state.arrangement import Arrangement, consolidate
+from headwater.state.arrangement import Arrangement
+from headwater.state.entries import consolidate
 from headwater.state.run import MapSpec, Order, column
 
 COUNT = "r0"

@@ -16,11 +16,9 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from headwater.errors import DamagedState
-from headwater.state import exact
-from headwater.state.adding import nothing, plus, replaced, sums
+from headwater.state.adding import nothing, plus, replaced
 from headwater.state.columns import (
     Column,
     all_taken,
@@ -31,6 +29,16 @@ from headwater.state.columns import (
     parts_of,
     taken,
     worked,
+)
+from headwater.state.entries import (
+    added_columns,
+    any_of,
+    are_there,
+    combined,
+    consolidate,
+    put_together,
+    there,
+    total,
 )
 from headwater.state.hashing import hash_keys
 from headwater.state.keys import (
@@ -45,7 +53,7 @@ from headwater.state.keys import (
     plain,
     sort_order,
 )
-from headwater.state.radix import in_order, order_of
+from headwater.state.radix import order_of
 from headwater.state.run import (
     LEAST,
     MOST,
@@ -268,8 +276,8 @@ class Arrangement:
                 order, starts = put_together(
                     spec, lambda rows: as_table(all_taken(keys, rows), spec.keys), every.at, runs
                 )
-            every = Found(every.at[order[starts]], _combined(spec, every.columns, order, starts))
-        return every.kept(_there(spec, every.columns))
+            every = Found(every.at[order[starts]], combined(spec, every.columns, order, starts))
+        return every.kept(are_there(spec, every.columns))
 
     def _indexed(self, found: Found) -> pa.Table:
         """What was found, as a table."""
@@ -373,8 +381,8 @@ class Arrangement:
         by = parts_of(columns[1 : 1 + len(spec.keys)])
         order = sort_order(index, by)
         firsts = boundaries(index[order], by, order)
-        summed = Found(index[order[firsts]], _added(spec, columns, order, firsts))
-        return keys, before, self._indexed(summed.kept(_there(spec, summed.columns)))
+        summed = Found(index[order[firsts]], added_columns(spec, columns, order, firsts))
+        return keys, before, self._indexed(summed.kept(are_there(spec, summed.columns)))
 
     # --- writing --------------------------------------------------------------------------------------
 
@@ -388,7 +396,7 @@ class Arrangement:
         assert spec.kind != "latest", "entries are put into a latest map"
         keyed = 1 + len(spec.keys)
         columns = columns_of(entries, spec.types)
-        kept = _any(columns[keyed:])
+        kept = any_of(columns[keyed:])
         if not kept.all():
             entries = entries.filter(pa.array(kept))
             columns = columns_of(entries, spec.types)
@@ -483,127 +491,3 @@ def _same(held: list[Column], wanted: list[Column], at: Ints) -> Bools:
             same = x == y[at]
         out = same if out is None else out & same
     return np.ones(len(at), np.bool_) if out is None else out
-
-
-# --- the kernels ------------------------------------------------------------------------------------------
-
-
-def consolidate(spec: MapSpec, table: pa.Table) -> pa.Table:
-    """Entries sorted, one for each key: added up in a change map, the first (newest) in another."""
-    columns, down = sort_columns(spec, table)
-    h = hashes(table)
-    order = sort_order(h, columns, down)
-    starts = boundaries(h[order], columns, order)
-    if spec.newest:  # of most entries nothing else is needed, so that they are moved once
-        return table.take(pa.array(order[starts]))
-    return added(spec, table, order, starts)
-
-
-def total(spec: MapSpec, table: pa.Table) -> pa.Table:
-    """Changes sorted, one for each key, added up whatever the kind of the map."""
-    if table.num_rows < 2:
-        return table
-    h = hashes(table)
-    columns, down = sort_columns(spec, table)
-    order = sort_order(h, columns, down)
-    return added(spec, table, order, boundaries(h[order], columns, order))
-
-
-def put_together(
-    spec: MapSpec, keys: Callable[[Ints], pa.Table], at: Ints, runs: Ints
-) -> tuple[Ints, Ints]:
-    """The order by group and entry of what several runs have, and where each entry starts in it; `keys` gives those of some.
-
-    In a run the entries of a group are in order, and each is there once, so only groups that several runs
-    have a part of are sorted.
-    """
-    places = np.argsort(at, kind="stable")
-    group, run = at[places], runs[places]
-    same = group[1:] == group[:-1]
-    firsts = np.flatnonzero(np.append(True, ~same))
-    sizes = np.diff(np.append(firsts, len(at)))
-    shared = np.flatnonzero(np.repeat(run[firsts] != run[firsts + sizes - 1], sizes))
-    if not len(shared):
-        return places, np.arange(len(at), dtype=np.int64)
-    some = places[shared]
-    columns, down = sort_columns(spec, keys(some))
-    order = sort_order(at[some], columns, down)
-    places[shared] = some[order]
-    chosen = pa.array(order)
-    begins = np.ones(len(at), np.bool_)
-    begins[shared] = False
-    begins[shared[boundaries(at[some], [c.take(chosen) for c in columns])]] = True
-    return places, np.flatnonzero(begins)
-
-
-def totals(spec: MapSpec, table: pa.Table, sizes: Sequence[int]) -> list[pa.Table]:
-    """Changes of several maps of the same columns, one after another, and of each what `total` gives."""
-    of, h = np.repeat(np.arange(len(sizes)), sizes), hashes(table)
-    by_hash = np.lexsort((h, of))
-    pairs = np.stack((of, h))[:, by_hash]
-    place = np.zeros_like(h)  # numbers that are in order as maps and then hashes are
-    place[by_hash[1:]] = np.cumsum((pairs[:, 1:] != pairs[:, :-1]).any(axis=0))
-    columns, down = sort_columns(spec, table)
-    order = sort_order(place, columns, down)
-    starts = boundaries(place[order], columns, order)
-    entries = added(spec, table, order, starts)
-    cuts = np.searchsorted(of[order[starts]], np.arange(len(sizes) + 1))
-    return [entries.slice(a, b - a) for a, b in pairwise(cuts.tolist())]
-
-
-def combine(spec: MapSpec, table: pa.Table, order: Ints, starts: Ints) -> pa.Table:
-    """One entry for each group of equal keys, which some order puts together, by the kind of the map."""
-    if spec.newest:
-        return table.take(pa.array(order[starts]))
-    return added(spec, table, order, starts)
-
-
-def added(spec: MapSpec, table: pa.Table, order: Ints, starts: Ints) -> pa.Table:
-    """One entry for each group of equal keys, which some order puts together, its ring values summed."""
-    if len(starts) == table.num_rows:
-        return table if in_order(order) else table.take(pa.array(order))
-    columns = columns_of(table, spec.types)
-    return as_table(_added(spec, columns, order, starts), list(spec.types))
-
-
-def _combined(spec: MapSpec, columns: list[Column], order: Ints, starts: Ints) -> list[Column]:
-    """The same as `combine`."""
-    if spec.newest:
-        return all_taken(columns, order[starts])
-    return _added(spec, columns, order, starts)
-
-
-def _added(spec: MapSpec, columns: list[Column], order: Ints, starts: Ints) -> list[Column]:
-    """The same as `added`."""
-    keyed, firsts = 1 + len(spec.keys), order[starts]
-    summed = (sums(taken(c, order), starts) for c in columns[keyed:])
-    return [*all_taken(columns[:keyed], firsts), *summed]
-
-
-def any_ring(spec: MapSpec, table: pa.Table) -> Bools:
-    """The entries with anything in them."""
-    return _any(columns_of(table, spec.rings))
-
-
-def _any(rings: Sequence[Column]) -> Bools:
-    return np.asarray(np.logical_or.reduce([_nonzero(c) for c in rings]))
-
-
-def _nonzero(values: Column) -> Bools:
-    if type(values) is np.ndarray:
-        return np.asarray(values != 0)
-    if values.type == exact.STORED:
-        return exact.nonzero(values)
-    return np.asarray(pc.not_equal(values, pa.scalar(0, values.type)))
-
-
-def there(spec: MapSpec, table: pa.Table) -> Bools:
-    """The entries that are not gone: in a loop a count may be 0 at a round where a sum is not. A rounding error is nothing."""
-    return _there(spec, columns_of(table, spec.types))
-
-
-def _there(spec: MapSpec, columns: list[Column]) -> Bools:
-    rings = columns[1 + len(spec.keys) :]
-    if spec.kind != "change" or any(t == pa.float64() for _, t in spec.ring):
-        return _nonzero(rings[0])
-    return _any(rings)

@@ -16,7 +16,8 @@ from itertools import groupby
 import numpy as np
 import pyarrow as pa
 
-from headwater.state.arrangement import Arrangement, any_ring, there
+from headwater.state.arrangement import Arrangement
+from headwater.state.entries import any_ring, there
 from headwater.state.keys import Bools
 from headwater.state.purging import FEW, Dead, zones_of
 from headwater.state.run import LEAST, MOST, RunRef, Writer

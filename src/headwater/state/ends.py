@@ -12,7 +12,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from headwater.state.arrangement import INDEX, Arrangement, combine, put_together
+from headwater.state.arrangement import INDEX, Arrangement
+from headwater.state.entries import combine, put_together
 from headwater.state.keys import (
     Bools,
     Ints,

@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from headwater.state.arrangement import INDEX, Arrangement, combine
+from headwater.state.arrangement import INDEX, Arrangement
 from headwater.state.ends import FURTHER, _first, _settled
+from headwater.state.entries import combine
 from headwater.state.keys import Bools, Ints, bisected, boundaries, canonical, expand, sort_order
 from headwater.state.run import MapSpec, Run, column, hashes, sort_columns
 

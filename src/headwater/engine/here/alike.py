@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from headwater.engine.here.statements import hashed
 from headwater.engine.working import Working
-from headwater.state.arrangement import total, totals
+from headwater.state.entries import total, totals
 from headwater.state.run import prepared
 
 FEW = 4096

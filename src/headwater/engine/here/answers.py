@@ -38,7 +38,8 @@ from headwater.plan.program import (
     Map,
     Stratum,
 )
-from headwater.state.arrangement import INDEX, Arrangement, Touched, total
+from headwater.state.arrangement import INDEX, Arrangement, Touched
+from headwater.state.entries import total
 from headwater.state.keys import Bools, Ints, all_parts, boundaries, canonical, equal, parts
 from headwater.state.run import MapSpec, cast, column, hashes, prepared
 

@@ -24,7 +24,8 @@ from headwater.engine.rings import spec_of
 from headwater.engine.working import Overlay, Working
 from headwater.plan.program import Distinct, Map, Stratum
 from headwater.state.adding import zeros
-from headwater.state.arrangement import INDEX, Arrangement, Touched, total
+from headwater.state.arrangement import INDEX, Arrangement, Touched
+from headwater.state.entries import total
 from headwater.state.keys import Bools, Ints
 from headwater.state.run import LEAST, MOST, column, prepared
 

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from headwater.engine.here.statements import hashed
 from headwater.plan.program import WEIGHT
-from headwater.state.arrangement import total
+from headwater.state.entries import total
 from headwater.state.keys import all_parts, canonical, equal
 from headwater.state.run import MapSpec, column, prepared
 

@@ -19,7 +19,8 @@ from headwater.engine.probing import probe
 from headwater.engine.rings import ODD, product, ring_columns, spec_of
 from headwater.plan.program import WEIGHT, AddUp, Bind, Expand, Filter, Lookup, Map, Statement, Step
 from headwater.state.adding import zeros
-from headwater.state.arrangement import INDEX, WHOLE, Arrangement, Share, any_ring, stretch, total
+from headwater.state.arrangement import INDEX, WHOLE, Arrangement, Share, stretch
+from headwater.state.entries import any_ring, total
 from headwater.state.hashing import hash_keys
 from headwater.state.run import MapSpec, cast, column, hashes, prepared
 

@@ -26,7 +26,8 @@ import pyarrow as pa
 
 from headwater.engine.here.statements import Maps, Scalars, hashed, in_arrow, run
 from headwater.plan.program import Bind, Expand, Filter, Lookup, Statement
-from headwater.state.arrangement import Arrangement, Touched, total
+from headwater.state.arrangement import Arrangement, Touched
+from headwater.state.entries import total
 from headwater.state.hashing import parts_of
 from headwater.state.radix import order_of
 from headwater.state.run import hashes, prepared

@@ -22,7 +22,7 @@ import pyarrow as pa
 from headwater.engine.here.statements import changes_of, hashed
 from headwater.engine.rings import spec_of
 from headwater.plan.program import Map, Statement, Stratum
-from headwater.state.arrangement import total
+from headwater.state.entries import total
 from headwater.state.keys import Bools, Ints
 from headwater.state.run import hashes, prepared
 
