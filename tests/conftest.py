@@ -13,6 +13,8 @@ from collections.abc import Generator
 import pytest
 from hypothesis import HealthCheck, settings
 
+from headwater.state import compaction
+
 collect_ignore_glob = ["data/*"]
 """What tests read and play; names of files may be the same in different folders."""
 
@@ -32,6 +34,9 @@ settings.register_profile(
     max_examples=int(os.environ.get("FUZZ_EXAMPLES", "2000")),
 )
 settings.load_profile("default")
+
+# Databases of tests are small, and are to be compacted as often as large ones are.
+compaction.SMALL = 0
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.state import arrangement, compaction
+from headwater.state import arrangement, compaction, entries
 from headwater.state import run as runs
 from headwater.state.arrangement import INDEX, Arrangement
 from headwater.state.ends import first_k, last_k
@@ -223,8 +223,8 @@ def test_totals_of_several_maps_are_those_of_each(kind: Kind, data: st.DataObjec
         k1 = pa.array([r[3] for r in rows], kind.type)
         each.append(runs.prepared(spec, pa.table({**numbers, "_h": h, "k1": k1})))
     together = pa.concat_tables(each).combine_chunks()
-    found = arrangement.totals(spec, together, [t.num_rows for t in each])
+    found = entries.totals(spec, together, [t.num_rows for t in each])
     for one, alone in zip(found, each, strict=True):
-        expected = arrangement.total(spec, alone)
+        expected = entries.total(spec, alone)
         assert one.schema == expected.schema
         assert repr(one.to_pylist()) == repr(expected.to_pylist())

@@ -610,6 +610,17 @@ def test_tombstones_leave_with_the_oldest_run(writer: StoreWriter) -> None:
     assert everything is not None and (everything.ref.rows, everything.ref.spent) == (98, 0)
 
 
+def test_small_runs_wait_until_they_are_many(
+    writer: StoreWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To rewrite a few entries costs more than to look a few runs more up."""
+    monkeypatch.setattr(compaction, "SMALL", 100)
+    few = [table(COUNTS, k=[i], n=1) for i in range(compaction.FAN_OF_SMALL)]
+    assert compaction.due(grown(writer, COUNTS, *few[:-1])) == []
+    arrangement = grown(writer, COUNTS, few[-1])
+    assert len(compaction.due(arrangement)) == compaction.FAN_OF_SMALL
+
+
 def test_changes_that_cancel_are_dropped_at_once(writer: StoreWriter) -> None:
     """In a change map a zero says nothing, whatever older runs have."""
     arrangement = grown(

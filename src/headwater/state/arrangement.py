@@ -75,6 +75,8 @@ Share = tuple[int, int]
 WHOLE: Share = (0, 1)
 MARKS = 8
 """Hashes that are looked at for each stretch that a map is cut into, at least."""
+FEW = 4096
+"""Entries that are sorted as they are; with more it is found out first which ones several runs have."""
 CROWDED = 8
 """Entries with the hash of a whole key, above which it is bisected among them."""
 
@@ -270,6 +272,10 @@ class Arrangement:
             if single:  # the entries of each run are in order, and merged
                 order = np.argsort(every.at, kind="stable")
                 starts = boundaries(every.at[order], [])
+            elif len(every.at) < FEW:
+                by = parts_of(every.columns[1 : 1 + len(spec.keys)])
+                order = sort_order(every.at, by)
+                starts = boundaries(every.at[order], by, order)
             else:
                 runs = np.repeat(np.arange(len(found)), [len(f.at) for f in found])
                 keys = every.columns[1 : 1 + len(spec.keys)]

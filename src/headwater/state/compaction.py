@@ -24,6 +24,12 @@ from headwater.state.run import LEAST, MOST, RunRef, Writer
 
 FAN = 4
 """How many generations of like size there are before they become one."""
+SMALL, FAN_OF_SMALL = 4096, 10
+"""Entries of generations that are small, and how many of these there are before they become one.
+
+To look one more of them up takes some 20 microseconds, and to rewrite them some milliseconds, whatever they hold: with hundreds
+of maps that is most of what a small change costs.
+"""
 GROWTH = 2
 """How much larger than all newer ones together a generation must be to be left alone."""
 SPENT = 0.25
@@ -72,7 +78,8 @@ def _by_size(arrangement: Arrangement, busy: frozenset[RunRef]) -> list[RunRef]:
     while count < len(gens) and (count == 0 or sizes[count] <= GROWTH * total):
         total += sizes[count]
         count += 1
-    return [r for g in gens[:count] for r in g] if count >= FAN else []
+    enough = FAN if total > SMALL else FAN_OF_SMALL
+    return [r for g in gens[:count] for r in g] if count >= enough else []
 
 
 def compact(
