@@ -22,7 +22,7 @@ collect_ignore_glob = ["data/*"]
 # ordinary run draws the same examples each time, so that it says the same of the same code.
 settings.register_profile(
     "default",
-    max_examples=int(os.environ.get("EXAMPLES", "60")),
+    max_examples=int(os.environ.get("EXAMPLES", "45")),
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],

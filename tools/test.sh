@@ -2,7 +2,7 @@
 # Lint and types, the tests without Spark in two processes, and those with Spark in one that shares its session: all side
 # by side, for no part keeps two cores busy alone. The one with Spark takes longest and goes first where they compete.
 # What a part says is kept in build/test and printed when it and those before it are done; the last line sums up.
-# Usage: tools/test.sh [all]    (all: the slow tests too, and laws with 200 examples in place of 60)
+# Usage: tools/test.sh [all]    (all: the slow tests too, and laws with 200 examples in place of 45)
 set -uo pipefail
 cd "$(dirname "$0")/.."
 

@@ -36,13 +36,19 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
             found[run.of or ""] += len(rows)
         return real_take(run, rows, *more)
 
+    def entries(run: Run, rows: Any) -> Any:
+        if mine() and len(run.segments) == 1:  # those of several segments are taken
+            found[run.of or ""] += len(rows)
+        return real_entries(run, rows)
+
     def tables(run: Run, *within: Any) -> Iterator[pa.Table]:
         for table in real_tables(run, *within):
             if mine():
                 found[run.of or ""] += table.num_rows
             yield table
 
-    real_take, real_tables = Run.take, Run.tables
+    real_take, real_tables, real_entries = Run.take, Run.tables, Run.entries
+    monkeypatch.setattr(Run, "entries", entries)
     monkeypatch.setattr(Run, "take", take)
     monkeypatch.setattr(Run, "tables", tables)
     yield found
