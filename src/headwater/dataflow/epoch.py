@@ -6,9 +6,7 @@ equals what `meaning` says.
 
 from __future__ import annotations
 
-import contextlib
-import gc
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +17,7 @@ from headwater.dataflow.define import Stage
 from headwater.dataflow.grouped import Grouped
 from headwater.dataflow.row_wise import RowWise
 from headwater.dataflow.whole import Whole
+from headwater.engine.undisturbed import uncollected
 
 
 def kind_of(stage: Stage) -> type[Call]:
@@ -41,19 +40,3 @@ def run_plain(stage: Stage, values: list[Any], weights: list[int], context: Cont
     """An epoch of a stage that takes row by row, over what another stage gave just now."""
     with uncollected():
         return RowWise(stage, context).run_plain(values, weights)
-
-
-@contextlib.contextmanager
-def uncollected() -> Iterator[None]:
-    """Without Python's collector of cycles: it would go through hundreds of thousands of rows again and again, which have none.
-
-    Rows make up most of what it looks at, and took up to two thirds of an epoch's time with it.
-    """
-    if not gc.isenabled():
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()

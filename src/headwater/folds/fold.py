@@ -24,6 +24,7 @@ from headwater.calculus.types import Base
 from headwater.engine.change import schema_of
 from headwater.engine.here.equal_rows import consolidated
 from headwater.engine.membership import matching
+from headwater.engine.undisturbed import uncollected
 from headwater.engine.view_rows import repeated
 from headwater.engine.working import Working
 from headwater.errors import StreamError, Ties
@@ -31,7 +32,7 @@ from headwater.folds import keeping
 from headwater.folds.batch import Rows, Told, row_type
 from headwater.folds.clock import Strikes
 from headwater.folds.ended import without_ended
-from headwater.folds.instances import GOES_ON, Instances, Node, uncollected
+from headwater.folds.instances import GOES_ON, Instances, Node
 from headwater.folds.pending import add, all_waiting, check_placed, pending_spec, waiting
 from headwater.folds.ready import Ordered, codes_of, ready
 from headwater.folds.scale import MOST, Numbers, Scale

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import gc
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,18 +48,6 @@ class Node(ABC):
     @abstractmethod
     def run(self, given: Batch, at: Instances, told: Told) -> Ran:
         """Runs all instances over their rows."""
-
-
-@contextlib.contextmanager
-def uncollected() -> Iterator[None]:
-    """Without Python's collector of cycles: it walks over all the rows of a run again and again, and finds none there."""
-    on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if on:
-            gc.enable()
 
 
 def together(f: Any, given: Sequence[tuple[Any, ...]]) -> Sequence[Any]:

@@ -25,11 +25,12 @@ from headwater.engine.change import read_file, write_file
 from headwater.engine.spark.exchange import bytes_of, from_bytes
 from headwater.engine.spark.rounds import given, numbers_of, runs_of
 from headwater.engine.spark.session import Session, telling
+from headwater.engine.undisturbed import uncollected
 from headwater.engine.working import Working
 from headwater.errors import HeadwaterError, StepFailed
 from headwater.folds.batch import Batch, Key, Rows, Told
 from headwater.folds.codec import as_text, of_texts
-from headwater.folds.instances import GOES_ON, Instances, uncollected
+from headwater.folds.instances import GOES_ON, Instances
 from headwater.folds.keeping import Form, KeptKeys, Layout, entries_of
 from headwater.folds.kernel import Keys
 from headwater.state.arrangement import Arrangement
