@@ -21,7 +21,9 @@ from headwater.engine.here.answers import keep_answers, merge, nothing, signed
 from headwater.engine.here.different_values import passed_on
 from headwater.engine.here.equal_rows import consolidated
 from headwater.engine.increment import Increment, answered_rows
+from headwater.engine.narrowing import narrowed
 from headwater.engine.spark.session import Session
+from headwater.engine.undisturbed import reusing
 from headwater.engine.working import Working
 from headwater.errors import NotRetained
 from headwater.plan.adopting import Adoption
@@ -57,6 +59,7 @@ class Backfill:
             m.reads[0]: m for m in program.maps.values() if m.fields and len(m.reads) == 1
         }
 
+    @reusing()
     def run(self, before: Program) -> None:
         """Fills the maps that the program before had not, in the order of the program."""
         created = [self.program.maps[n] for n in self.program.kept if n not in before.maps]
@@ -125,8 +128,15 @@ class Backfill:
 
     def _fill(self, maps: list[Map]) -> None:
         statements = [s for m in maps for s in self._statements(m)]
-        drivers = {s.drives for s in statements}
-        self.increment.changes = {n: c for n in drivers if (c := self._whole(n)).rows}
+        driven: dict[str, list[Statement]] = {}
+        for s in statements:
+            driven.setdefault(s.drives, []).append(s)
+        small, zone = self.increment.small, self.session.zone
+        found = {
+            n: narrowed(self._whole(n), mine, self.working, small, zone)
+            for n, mine in driven.items()
+        }
+        self.increment.changes = {n: c for n, c in found.items() if c.rows}
         self.increment.execute([s for s in statements if s.drives in self.increment.changes])
         self.increment.settle()
 

@@ -47,10 +47,10 @@ class Piece:
         if self.file:
             yield read_file(root / self.file).slice(self.first, self.count)
         else:
-            yield from _range(working, self.map, self.low, self.high, self.divided)
+            yield from of_range(working, self.map, self.low, self.high, self.divided)
 
 
-def _range(
+def of_range(
     working: Working, name: str, low: int, high: int, divided: Share = WHOLE
 ) -> Iterator[pa.Table]:
     """Entries of the map that holds a relation's rows, under the relation's names."""
@@ -67,7 +67,7 @@ def whole(change: Change, root: Path, working: Working) -> pa.Table:
     tables = [*change.tables, *(read_file(root / f) for f in change.files)]
     for name, low, high in change.ranges:
         tables.append(_nothing(working, name))  # rows that came and went may have left none
-        tables.extend(_range(working, name, low, high))
+        tables.extend(of_range(working, name, low, high))
     return pa.concat_tables(tables)
 
 
