@@ -87,3 +87,18 @@ def test_ranges_are_the_rows_by_hash(count: int) -> None:
     assert np.array_equal(h, hash_keys([whole.column("k"), whole.column("name")], 1000))
     assert len(ranges) == count
     assert [t.num_rows for t in threads.by_range(table.slice(0, 0), ["k"], count)] == [0]
+
+
+@pytest.mark.parametrize(
+    "cuts", [[], [500], [1, 2, 3], [130, 400, 700, 990], [*range(10, 1000, 10)]]
+)
+@pytest.mark.parametrize("count", [1, 4, 9])
+def test_stretches_are_the_rows_each_in_one_piece(cuts: list[int], count: int) -> None:
+    table = rows(1000, 4)
+    pieces = [table.slice(a, b - a) for a, b in pairwise([0, *cuts, 1000])]
+    found = threads.stretches(pa.concat_tables(pieces), count)
+    assert pa.concat_tables(found).equals(table)
+    assert all(column.num_chunks == 1 for t in found for column in t.columns)
+    assert len(found) <= 2 * count
+    assert max(t.num_rows for t in found) <= 2 * -(-1000 // count)
+    assert threads.stretches(table.slice(0, 0), count) == []

@@ -34,6 +34,7 @@ from headwater.engine.nested.rows import Moved
 from headwater.engine.slices import whole
 from headwater.engine.spark.rounds import Cluster
 from headwater.engine.spark.session import Session
+from headwater.engine.undisturbed import reusing
 from headwater.engine.working import Working
 from headwater.errors import EngineError
 from headwater.plan.failures import CASTS, DIVIDES, EMPTY
@@ -175,6 +176,7 @@ class Increment:
                 self.loop(loop)
         self.check()
 
+    @reusing()
     def loop(self, loop: Loop, new: bool = False) -> None:
         """Carries what touched a loop through it, in its mode; one that is new starts."""
         if loop.diffuse is not None:

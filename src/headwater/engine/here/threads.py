@@ -66,11 +66,22 @@ def times(rows: int, threads: int) -> int:
     return threads * max(1, round(rows / (threads * AT_ONCE)))
 
 
+def stretches(table: pa.Table, count: int) -> list[pa.Table]:
+    """A table in about `count` stretches, each in one piece: the pieces that it has, where these are of that size, or cut anew.
+
+    What is in two pieces would be put together again by everyone who looks at a column of it.
+    """
+    step = max(1, -(-table.num_rows // count))
+    pieces = table.to_batches()
+    if len(pieces) > 1 and max(p.num_rows for p in pieces) <= 2 * step and len(pieces) <= 2 * count:
+        return [pa.Table.from_batches([p]) for p in pieces]
+    starts = range(0, table.num_rows, step)
+    return each(lambda i: table.slice(i, step).combine_chunks(), starts)
+
+
 def by_range(table: pa.Table, key: Sequence[str], count: int) -> list[pa.Table]:
     """Rows with the hash of a key, cut into ranges of it; inside of a range they stay in their order. None is empty but a first one."""
-    step = max(1, -(-table.num_rows // count))
-    stretches = [table.slice(i, step) for i in range(0, max(1, table.num_rows), step)]
-    pieces = each(lambda t: _divided(t, key, count), stretches)
+    pieces = each(lambda t: _divided(t, key, count), stretches(table, count) or [table])
     ranges = [pa.concat_tables([p[i] for p in pieces]) for i in range(count)]
     return [t for t in ranges if t.num_rows] or ranges[:1]
 
@@ -103,8 +114,7 @@ def emitted(
     count = times(change.num_rows, threads) if _is_here(statement) else 1
     if count == 1:
         return run(statement, change, maps, scalars, most=most)
-    step = -(-change.num_rows // count)
-    parts = [change.slice(i * step, step) for i in range(count)]
+    parts = stretches(change, count)
     return pa.concat_tables(each(lambda t: run(statement, t, maps, scalars, most=most), parts))
 
 
@@ -133,6 +143,7 @@ def in_order(change: pa.Table, statements: Iterable[Statement], threads: int = 1
 
 def _sorted(table: pa.Table) -> pa.Table:
     """Rows with their hash, in its order."""
+    table = table.combine_chunks()
     return table.take(pa.array(order_of(hashes(table))))
 
 
@@ -178,6 +189,7 @@ def merged(into: Arrangement, changes: pa.Table, blind: bool, threads: int = 1) 
 
 
 def _merged(into: Arrangement, changes: pa.Table, blind: bool) -> Merged:
+    changes = changes.combine_chunks()  # once, and not at each look at a column
     return of_summed(into, total(into.spec, prepared(into.spec, changes)), blind)
 
 
