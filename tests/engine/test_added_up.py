@@ -24,6 +24,7 @@ from headwater.plan.program import WEIGHT, AddUp, Bind
 from headwater.plan.promises import Promises, Told, _adds_nothing
 from headwater.plan.scalar import Scalar
 from headwater.state.arrangement import Arrangement
+from page_rank import ROUNDS, ranks
 
 ALIKE = AddUp(
     ("k", "s"),
@@ -42,29 +43,37 @@ ROWS = st.lists(
 
 
 @pytest.mark.property
+@pytest.mark.parametrize("by", [("k", "s"), ("s",), ()])
 @pytest.mark.parametrize("few", [0, 16])
 @given(rows=ROWS)
-def test_sums_are_those_of_all_rows(few: int, rows: list[tuple[Any, ...]]) -> None:
+def test_sums_are_those_of_all_rows(
+    few: int, by: tuple[str, ...], rows: list[tuple[Any, ...]]
+) -> None:
+    """By all columns, by some, and by none, as in a view without groups over the sums of another."""
     types = [pa.int64(), pa.string(), pa.float64(), pa.decimal128(10, 2), pa.int64()]
     columns = list(zip(*rows, strict=True)) or [()] * 5
     arrays = [pa.array(list(c), t) for c, t in zip(columns, types, strict=True)]
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(statements, "FEW", few)
-        made = statements.added_up(ALIKE, pa.table(arrays, names=["k", "s", "x", "y", WEIGHT]))
+        alike = replace(ALIKE, by=by)
+        made = statements.added_up(alike, pa.table(arrays, names=["k", "s", "x", "y", WEIGHT]))
     found: dict[Any, list[Any]] = defaultdict(lambda: [0, 0, Decimal(0)])
     totals = [t.finite for t in sums(made, "t")]
-    for k, s, n, t, d, w in zip(
-        *(made.column(c).to_pylist() for c in ("k", "s", "n")),
+    keys = made.select(list(by)).to_pylist() if by else [{}] * made.num_rows
+    for key, n, t, d, w in zip(
+        (tuple(k.values()) for k in keys),
+        made.column("n").to_pylist(),
         totals,
         *(made.column(c).to_pylist() for c in ("d", WEIGHT)),
         strict=True,
     ):
         assert w == 1
-        found[k, s] = [a + b for a, b in zip(found[k, s], (n, t, d), strict=True)]
+        found[key] = [a + b for a, b in zip(found[key], (n, t, d), strict=True)]
     expected: dict[Any, list[Any]] = defaultdict(lambda: [0, 0, Decimal(0)])
     for k, s, x, y, w in rows:
         summand = (w, w * Fraction(x), w * y)
-        expected[k, s] = [a + b for a, b in zip(expected[k, s], summand, strict=True)]
+        key = tuple(c for n, c in (("k", k), ("s", s)) if n in by)
+        expected[key] = [a + b for a, b in zip(expected[key], summand, strict=True)]
     assert {k: v for k, v in found.items() if any(v)} == {
         k: v for k, v in expected.items() if any(v)
     }
@@ -72,24 +81,11 @@ def test_sums_are_those_of_all_rows(few: int, rows: list[tuple[Any, ...]]) -> No
         assert made.num_rows == len({k for k, v in expected.items() if any(v)})
 
 
-@hw.query
-def ranks(nodes: Any, links: Any) -> Any:
-    """PageRank, four rounds."""
-    out = [{"node": n.node, "n": len([k for k in links if k.src == n.node])} for n in nodes]
-    return hw.repeat(
-        [{"node": n.node, "rank": 1.0} for n in nodes],
-        lambda rank: [{"node": n.node, "rank": 0.15 + 0.85 * sum(
-            r.rank / o["n"] for k in links if k.dst == n.node
-            for o in out if o["node"] == k.src for r in rank if r.node == k.src)} for n in nodes],
-        times=4,
-    )  # fmt: skip
-
-
 def in_python(nodes: list[int], links: list[tuple[int, int]]) -> dict[int, float]:
     """The ranks after four rounds."""
     out = Counter(src for src, _ in links)
     rank = dict.fromkeys(nodes, 1.0)
-    for _ in range(4):
+    for _ in range(ROUNDS):
         share = dict.fromkeys(nodes, 0.0)
         for src, dst in links:
             if src in rank and dst in rank:
@@ -144,7 +140,7 @@ def test_ranks_are_those_of_python_and_links_are_found_once(
                 if isinstance(before, AddUp)
             ]
             assert len(fans) == 1
-            moved = sum(rows for at, rows in made.rounds["ranks"] if at < 4)
+            moved = sum(rows for at, rows in made.rounds["ranks"] if at < ROUNDS)
             assert found.entries[fans[0]] <= moved / 4 * (len(links) / len(nodes)) * 2
 
 

@@ -20,6 +20,7 @@ from headwater.plan.program import Filter
 from headwater.plan.routes import routes
 from headwater.state.arrangement import Arrangement
 from headwater.state.files import LocalFiles
+from headwater.state.run import Runs
 
 SCHEMA = "k BIGINT, g BIGINT, v BIGINT"
 
@@ -281,3 +282,12 @@ def test_an_increment_leaves_the_search_for_cycles_as_it_was(db: hw.Database) ->
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+def test_small_runs_that_were_just_written_are_not_read_back(db: hw.Database) -> None:
+    """Whoever wrote them has their entries; to open them again was a twentieth of a small increment with many maps."""
+    db.view("w", "SELECT k, sum(v) AS t, min(v) AS low FROM r GROUP BY k")
+    db.apply({"r": rows((1, 1, 1), (2, 2, 2))})
+    with patch.object(Runs, "_opened", side_effect=AssertionError("a run was opened")):
+        db.apply({"r": rows((1, 1, 5), (3, 3, 3))})
+    assert sorted(db.table("w").select(["k", "t", "low"]).to_pydict()["t"]) == [2, 3, 6]

@@ -11,7 +11,6 @@ import pytest
 
 import headwater as hw
 from headwater.engine import loops
-from headwater.engine.here import by_round
 from headwater.engine.verify import recompute, spark_rounds
 from headwater.errors import NoFixpoint, StateError
 from headwater.language.schema import schemas
@@ -128,12 +127,12 @@ def test_rounds_that_were_left_out_are_found(
     db: hw.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One of each way, and the last test of this database, which is wrong from here on."""
-    plan = loops.Rounds._plan
+    planned = loops._by_round
 
-    def early(self: Any, s: Any, keys: pa.Table) -> None:
-        plan(self, s, keys.filter(pc.less_equal(keys.column(by_round.round_of(s)), 1)))
+    def early(agenda: Any, table: pa.Table, name: str) -> None:
+        planned(agenda, table.filter(pc.less_equal(table.column(name), 1)), name)
 
-    monkeypatch.setattr(loops.Rounds, "_plan", early)
+    monkeypatch.setattr(loops, "_by_round", early)
     db.apply({"edges": [(0, 1, 1)], "hops": [(3, 4)]})
     monkeypatch.undo()
     for name in ("parts", "reached", "labels"):

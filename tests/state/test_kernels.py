@@ -725,3 +725,16 @@ def test_records_are_collected(tmp_path: Path) -> None:
     assert store.log.numbers() == [49, 50]
     assert store.log.records()[0] >= 33
     assert Store(LocalFiles(tmp_path)).at(49).number == 49
+
+
+def test_changes_that_come_to_zero_touch_their_key(writer: StoreWriter) -> None:
+    """They leave no entry, and the value of the key as it was: whoever answers the key need not look it up again."""
+    held = table(COUNTS, k=[1, 2], n=1)
+    arrangement = grown(writer, COUNTS, held)
+    changes = pa.concat_tables([table(COUNTS, k=[1, 2, 3], n=1), table(COUNTS, k=[1, 3], n=-1)])
+    entries, touched = arrangement.merge(changes)
+    assert touched is not None
+    told = zip(*(t.column(n).to_pylist() for t, n in zip(
+        (touched.keys, touched.old, touched.new), "knn", strict=True)), strict=True)  # fmt: skip
+    assert sorted(told) == [(1, 1, 1), (2, 1, 2), (3, 0, 0)]
+    assert entries.column("k").to_pylist() == [2]

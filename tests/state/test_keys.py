@@ -290,7 +290,8 @@ def test_equal_keys_are_one_entry(kind: Kind, data: st.DataObject) -> None:
             changed = {p for p in map(kind.same, keys) if model[p] != old.get(p, 0)}
             model = {p: n for p, n in model.items() if n}
             told = [kind.same(k) for k in touched.keys.column("k").to_pylist()]
-            assert len(told) == len(changed) and set(told) == changed
+            assert len(told) == len(set(told)) and set(told) == set(map(kind.same, keys))
+            assert {kind.same(k) for k in entries.column("k").to_pylist()} == changed
             assert touched.old.column("n").to_pylist() == [old.get(p, 0) for p in told]
             assert touched.new.column("n").to_pylist() == [model.get(p, 0) for p in told]
             refs = [*refs, *written(files, spec, [entries], i + 1)]

@@ -413,11 +413,14 @@ class Machine(RuleBasedStateMachine):
         touched = commit.merge(name, table(spec, changes))
         assert touched is not None
         old, new = self.now.maps[name], merged(spec, self.now.maps[name], changes)
-        self.touched(spec, touched, net(spec, changes), old, new)
+        self.touched(spec, touched, changes, old, new)
         self.commit(commit, {name: new})
 
-    def touched(self, spec: MapSpec, got: Touched, keys: Map, old: Map, new: Map) -> None:
-        """A merge answers each key that changed with its values before and after."""
+    def touched(
+        self, spec: MapSpec, got: Touched, changes: list[Change], old: Map, new: Map
+    ) -> None:
+        """A merge answers each key that changes came for with its values before and after."""
+        keys = {plainly(key) for key, _ in changes}
         for rings, model in ((got.old, old), (got.new, new)):
             entries = read(
                 spec, pa.table([*got.keys, *rings], [*got.keys.column_names, *spec.rings])
@@ -462,7 +465,7 @@ class Machine(RuleBasedStateMachine):
             new[name] = merged(spec, old, changes)
             parts = answers[name]
             whole = Touched(*(pa.concat_tables([getattr(t, f) for t in parts]) for f in PARTS))
-            self.touched(spec, whole, net(spec, changes), old, new[name])
+            self.touched(spec, whole, changes, old, new[name])
         self.commit(commit, new)
 
     @rule(

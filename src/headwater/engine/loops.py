@@ -8,7 +8,9 @@ least round is taken:
     collections                     rows that came or went at the round; their statements give entries of later rounds
 
 A group that has moved is put on the agenda for the later rounds at which it has entries: what it was answered there is
-a difference to the round before. When the agenda is empty, all later rounds are what they were: a fixpoint.
+a difference to the round before. A collection whose rows are the entries of its map is not answered: what rounds add to
+the map is its change, and is merged into the map once, in the end. When the agenda is empty, all later rounds are what
+they were: a fixpoint.
 """
 
 from __future__ import annotations
@@ -60,6 +62,8 @@ class Rounds:
         self.maps = [increment.program.maps[n] for n in loop.maps]
         self.agenda: dict[str, dict[int, list[pa.Table]]] = {s.name: {} for s in self.strata}
         """Of each stratum the keys to be answered, by round."""
+        self.rows: dict[str, dict[int, list[pa.Table]]] = {s.name: {} for s in self.strata}
+        """Of strata whose rows are the entries of a map the rows that were added to it, by round."""
         self.visited: list[tuple[int, int]] = []
         self.moved: dict[str, list[pa.Table]] = {}
         self.last: list[dict[str, pa.Table]] = [{}, {}]
@@ -77,6 +81,10 @@ class Rounds:
         self.looked_up = {n for s in every for t in (s, *s.changes) for n in t.reads}
         self.answered = {m.name for s in self.strata for m in s.maps}
         """What rounds look up, and are answered from. Maps that are neither are merged in the end, all rounds at once."""
+        self.as_added: dict[str, Stratum] = {}
+        """By map, the strata whose rows are its entries, where nobody else reads it before the end."""
+        self.added: dict[str, list[pa.Table]] = {}
+        """What was added to these maps, and is yet to be merged."""
         self.in_the_end: dict[str, list[Statement]] = {}
         """Of each relation the statements that wait: no round reads what they give, and they look nothing up, so that of
         all changes together they give what they would of one after another."""
@@ -86,6 +94,14 @@ class Rounds:
             for n, some in self.statements.items():
                 self.in_the_end[n] = [s for s in some if s.target.name not in read and _linear(s)]
                 self.statements[n] = [s for s in some if s not in self.in_the_end[n]]
+            for s in self.strata:
+                readers = (
+                    *increment.routes.strata[s.group.name],
+                    *increment.besides.get(s.group.name, ()),
+                )
+                if s.as_added and s.group.name not in self.looked_up and readers == (s,):
+                    self.as_added[s.group.name] = s
+            self.answered -= self.as_added.keys()
 
     def run(self) -> None:
         """Visits the rounds at which something is touched, until there is none."""
@@ -96,7 +112,7 @@ class Rounds:
 
     def _waiting(self) -> list[int]:
         """The rounds on the agenda."""
-        return [r for by in self.agenda.values() for r in by]
+        return [r for agenda in (self.agenda, self.rows) for by in agenda.values() for r in by]
 
     def _visit(self, at: int) -> None:
         self.visited.append((at, self._round(at)))
@@ -106,6 +122,7 @@ class Rounds:
         for name, tables in self.waiting_changes.items():
             self.increment.changes[name] = Change.of(pa.concat_tables(tables))
         self.increment.execute([s for n in self.waiting_changes for s in self.in_the_end[n]])
+        self._merge_added()
         for name in self.loop.strata:
             self.increment.changes.pop(name, None)
         for name, tables in self.moved.items():
@@ -113,15 +130,20 @@ class Rounds:
         if self.visited:
             self.increment.rounds[self.loop.name] = self.visited
 
+    def _merge_added(self) -> None:
+        """Merges what rounds have added to maps that are not answered from; who reads these knows it already."""
+        added, self.added = self.added, {}
+        self.increment.later.update(added)
+        self.increment.settle(of=added)
+        for name in added:
+            self.increment.touched.pop(self.as_added[name].name, None)
+
     def _round(self, at: int) -> int:
         """One round: how many rows of the collections moved."""
         count = 0
         self.last = [self.last[1], {}]
         for s in self.strata:
-            touched = self.agenda[s.name].pop(at, None)
-            if touched is None:
-                continue
-            change = self._answered(s, touched)
+            change = self._change(s, at)
             if not change.num_rows:
                 continue
             if s.name in self.loop.collections:
@@ -137,6 +159,15 @@ class Rounds:
         if count and self.loop.times is None:
             self._check(at)
         return count
+
+    def _change(self, s: Stratum, at: int) -> pa.Table:
+        """The rows of a stratum that come and go at a round: those of touched groups, and those that were added."""
+        touched, added = self.agenda[s.name].pop(at, None), self.rows[s.name].pop(at, None)
+        if added is None:
+            return self._answered(s, touched) if touched else schema_of(s.type).empty_table()
+        if touched:
+            added.append(self._answered(s, touched).cast(schema_of(s.type)))
+        return consolidated(pa.concat_tables(added))
 
     def _answered(self, s: Stratum, touched: list[pa.Table]) -> pa.Table:
         """The rows of a stratum that come and go at a round."""
@@ -160,20 +191,17 @@ class Rounds:
     def _collect(self) -> None:
         """Puts what was touched on the agenda."""
         self.increment.settle(of=None if self.loop.until else self.answered)
+        for name, s in self.as_added.items():
+            for table in self.increment.later.pop(name, ()):
+                self.added.setdefault(name, []).append(table)
+                _by_round(self.rows[s.name], _as_rows(s, table), ROUND)
         for s in self.strata:
             for keys in self.increment.touched.pop(s.name, ()):
                 self._plan(s, keys)
 
     def _plan(self, s: Stratum, keys: pa.Table) -> None:
         """Puts keys on the agenda, each for its round."""
-        if not keys.num_rows:
-            return
-        rounds = np.asarray(column(keys, by_round.round_of(s)))
-        agenda = self.agenda[s.name]
-        for at in np.unique(rounds):
-            here = rounds == at
-            mine = keys if here.all() else keys.filter(pa.array(here))
-            agenda.setdefault(int(at), []).append(mine)
+        _by_round(self.agenda[s.name], keys, by_round.round_of(s))
 
     def _check(self, at: int) -> None:
         """A loop that has not ended after as many rounds as there may be is an error; so is one whose rounds alternate."""
@@ -204,6 +232,7 @@ class Rounds:
     def _rows_at(self, name: str, at: int) -> pa.Table:
         """What comes and goes at a round in a collection, found by reading all of it."""
         s, increment = self.increment.program.strata[name], self.increment
+        self._merge_added()
         if s.rounds:
             table = all_rows(s, increment.working, increment.session.evaluate)
         else:
@@ -219,6 +248,22 @@ class Rounds:
 def _linear(s: Statement) -> bool:
     """Whether a statement gives of two changes together what it gives of each: it reads nothing else."""
     return not s.changes and not any(isinstance(step, Lookup) for step in s.steps)
+
+
+def _by_round(agenda: dict[int, list[pa.Table]], table: pa.Table, name: str) -> None:
+    """Puts the rows of a table on an agenda, each for the round that a column says."""
+    rounds = np.asarray(column(table, name))
+    for at in np.unique(rounds):
+        here = rounds == at
+        mine = table if here.all() else table.filter(pa.array(here))
+        agenda.setdefault(int(at), []).append(mine)
+
+
+def _as_rows(s: Stratum, added: pa.Table) -> pa.Table:
+    """What was added to the map of a stratum whose rows are its entries, as a change of its rows."""
+    schema = schema_of(s.type)
+    cells = added.select([*s.group.columns, s.group.ring[0][0]])
+    return cells.rename_columns(schema.names).cast(schema)
 
 
 def _keys(s: Stratum, touched: list[pa.Table]) -> pa.Table:

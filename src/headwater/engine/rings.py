@@ -8,7 +8,7 @@ databases keep whose views are older than Dyadic. `encode` makes those four, `de
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache, reduce
 from typing import Any
 
@@ -23,10 +23,13 @@ from headwater.interop.arrow_types import arrow_type
 from headwater.plan.program import Map, Stratum, Told
 from headwater.state import exact
 from headwater.state.adding import halves
+from headwater.state.exact import Limbs, Products
+from headwater.state.keys import Ints
 from headwater.state.run import MapSpec, Order, cast, column
 
 ODD = ("nan", "pos", "neg")
 """What is counted beside the finite part of a Real."""
+NO_LIMBS: Mapping[str, Limbs] = {}
 
 
 @lru_cache(maxsize=1 << 14)
@@ -84,25 +87,30 @@ def with_odd(x: np.ndarray[Any, Any], table: pa.Table, name: str) -> pa.Array:
     return pa.array(np.where((nan > 0) | ((pos > 0) & (neg > 0)), np.nan, x))
 
 
-def shown(stratum: Stratum, table: pa.Table) -> dict[str, pa.Array]:
-    """The ring of a group's entries as numbers, and what is told from sums that are not rounded: one column each."""
+def shown(
+    stratum: Stratum, table: pa.Table, limbs: Mapping[str, Limbs] = NO_LIMBS
+) -> dict[str, pa.Array]:
+    """The ring of a group's entries as numbers, and what is told from sums that are not rounded: one column each.
+
+    Sums that are in `limbs` are not in the table.
+    """
     ring = {
         n: decode(table, n) if isinstance(t, RealType) else column(table, n)
         for n, t in stratum.group.ring
         if not isinstance(t, DyadicType)
     }
-    return ring | {t.column: told(t, table) for t in stratum.told}
+    return ring | {t.column: told(t, table, limbs) for t in stratum.told}
 
 
-def told(t: Told, table: pa.Table) -> pa.Array:
+def told(t: Told, table: pa.Table, limbs: Mapping[str, Limbs] = NO_LIMBS) -> pa.Array:
     """An answer over exact sums: `_sum` and `_avg` a column at a time, moments a group at a time."""
     if t.function not in ("_sum", "_avg"):
-        columns = [sums(table, n) if f"{n}.nan" in table.column_names
+        columns = [sums(table, n, limbs.get(n)) if f"{n}.nan" in table.column_names
                    else column(table, n).to_pylist() for n in t.sums]  # fmt: skip
         values = [shown_of(t.function, t.scales, s) for s in zip(*columns, strict=True)]
         return pa.array(values, pa.float64())
     name = t.sums[-1]
-    total = column(table, name)
+    total = limbs[name] if name in limbs else column(table, name)
     if t.function == "_sum":
         return with_odd(exact.doubles(total), table, name)
     counts = np.asarray(column(table, t.sums[0]))
@@ -110,14 +118,23 @@ def told(t: Told, table: pa.Table) -> pa.Array:
     return pc.if_else(pa.array(counts > 0), means, pa.scalar(None, pa.float64()))
 
 
-def sums(table: pa.Table, name: str) -> list[Dyadic]:
+def sums(table: pa.Table, name: str, limbs: Limbs | None = None) -> list[Dyadic]:
     """Exact sums, as the calculus has them."""
     odd = (column(table, f"{name}.{o}").to_pylist() for o in ODD)
-    return [Dyadic(*s) for s in zip(exact.fractions(exact.limbs(column(table, name))), *odd, strict=True)]  # fmt: skip
+    found = exact.limbs(column(table, name)) if limbs is None else limbs
+    return [Dyadic(*s) for s in zip(exact.fractions(found), *odd, strict=True)]
 
 
 def exactly(name: str, factors: Sequence[pa.Array], by: pa.Array) -> dict[str, pa.Array]:
     """The columns of a Dyadic: the product of columns of numbers, times whole numbers."""
+    made, odd = _multiplied(name, factors, by)
+    return {name: made.stored(), **odd}
+
+
+def _multiplied(
+    name: str, factors: Sequence[pa.Array], by: pa.Array
+) -> tuple[Products, dict[str, pa.Array]]:
+    """The same, with what is finite yet to be made."""
     values = [_units(f) for f in factors]
     finite = [np.isfinite(v) for v in values if v.dtype == np.float64]
     fine = np.logical_and.reduce(finite) if finite else np.ones(len(by), np.bool_)
@@ -128,10 +145,8 @@ def exactly(name: str, factors: Sequence[pa.Array], by: pa.Array) -> dict[str, p
         odd = {f"{name}.{o}": _scaled(pa.array(c), by) for o, c in counted(signs).items()}
         values = [np.where(fine, v, 0.0) if v.dtype == np.float64 else v for v in values]
     parts = [exact.of_doubles(v) if v.dtype == np.float64 else exact.of_halves(v) for v in values]
-    out = reduce(exact.times, parts)
-    if not _ones(by):
-        out = exact.scaled(out, np.asarray(by))
-    return {name: exact.stored(out), **odd}
+    times = None if _ones(by) else np.asarray(by)
+    return Products(reduce(exact.times, parts), None, times), odd
 
 
 def _units(values: pa.Array) -> np.ndarray[Any, Any]:
@@ -195,24 +210,62 @@ def product(
 
 def _exactly(name: str, table: pa.Table, factors: tuple[str, ...]) -> dict[str, pa.Array]:
     """The columns of a Dyadic that is a product: of whole numbers and a Dyadic, or numbers that make one."""
-    columns = [column(table, f) for f in factors]
+    summed, by = _summed(table, factors), _whole(table, factors)
+    if summed is not None and _ones(by) and not is_shared(table, summed):
+        total = column(table, summed).cast(exact.STORED)  # Spark gives it back as other bytes
+        return {name: total, **{f"{name}.{o}": column(table, f"{summed}.{o}") for o in ODD}}
+    made, odd = products(name, table, factors)
+    return {name: made.stored(), **odd}
+
+
+def products(
+    name: str, table: pa.Table, factors: tuple[str, ...]
+) -> tuple[Products, dict[str, pa.Array]]:
+    """The same, with the sums yet to be made: who adds them up makes no more than what comes of it."""
+    summed, by = _summed(table, factors), _whole(table, factors)
+    if summed is None:
+        columns = [column(table, f) for f in factors]
+        numbers = [c for c in columns if not pa.types.is_integer(c.type)]
+        if numbers:
+            return _multiplied(name, numbers, by)
+        # nothing: a sum of what is NULL
+        return _multiplied(name, [by], pa.array(np.ones(len(by), np.int64)))
+    odd = {f"{name}.{o}": column(table, f"{summed}.{o}") for o in ODD}
+    total, times = column(table, summed), None
+    if not _ones(by):
+        times = np.asarray(by)
+        odd = {o: _scaled(c, by) for o, c in odd.items()}
+    if is_shared(table, summed):
+        return Products(exact.limbs(total.dictionary), np.asarray(total.indices), times), odd
+    return Products(exact.limbs(total.cast(exact.STORED)), None, times), odd
+
+
+def shared(values: pa.Array, at: Ints) -> pa.Array:
+    """Exact sums at some places, many of which may be the same, each of them kept once."""
+    return pa.DictionaryArray.from_arrays(pa.array(at), values)
+
+
+def is_shared(table: pa.Table, name: str) -> bool:
+    """Whether a column has exact sums that are kept once where they are the same."""
+    return f"{name}.nan" in table.column_names and pa.types.is_dictionary(
+        table.schema.field(name).type
+    )
+
+
+def _summed(table: pa.Table, factors: tuple[str, ...]) -> str | None:
+    """The factor that is a Dyadic, if one is."""
+    return next((f for f in factors if f"{f}.nan" in table.column_names), None)
+
+
+def _whole(table: pa.Table, factors: tuple[str, ...]) -> pa.Array:
+    """The product of the factors that are whole numbers."""
     by: pa.Array | None = None
-    for c in columns:
+    for f in factors:
+        c = column(table, f)
         if pa.types.is_integer(c.type):
             by = c if by is None or _ones(by) else _checked(pc.multiply_checked, by, c)
     assert by is not None
-    summed = next((f for f in factors if f"{f}.nan" in table.column_names), None)
-    numbers = [c for c in columns if not pa.types.is_integer(c.type)]
-    if summed is None and numbers:
-        return exactly(name, numbers, by)
-    if summed is None:  # nothing: a sum of what is NULL
-        return exactly(name, [by], pa.array(np.ones(len(by), np.int64)))
-    total = column(table, summed).cast(exact.STORED)  # Spark gives it back as another kind of bytes
-    odd = {o: column(table, f"{summed}.{o}") for o in ODD}
-    if not _ones(by):
-        total = exact.stored(exact.scaled(exact.limbs(total), np.asarray(by)))
-        odd = {o: _scaled(c, by) for o, c in odd.items()}
-    return {name: total, **{f"{name}.{o}": c for o, c in odd.items()}}
+    return by
 
 
 def _ones(values: pa.Array) -> bool:

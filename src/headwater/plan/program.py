@@ -318,6 +318,15 @@ class Stratum:
         asked = [positive[c.sql] for c in self.where if c.sql in positive]
         return [n for n in asked if n not in read]
 
+    @cached_property
+    def as_added(self) -> bool:
+        """Whether its rows are the keys of its group's map, each as often as its count says: what the map is added is its change."""
+        shown = [c.sql for _, c in self.row]
+        keys, (count, *more) = self.group.columns, [n for n, _ in self.group.ring]
+        plain = not (self.rounds or self.always or self.where or self.bags or self.answers or more)
+        weight = self.weight.sql if self.weight is not None else None
+        return plain and shown == [f"`{k}`" for k in keys] and weight == f"`{count}`"
+
     @property
     def shown_key(self) -> list[str] | None:
         """The columns that show the key of its groups, which tell its rows apart; None where not all of it is shown."""

@@ -87,7 +87,10 @@ class TooMany(Exception):
 
 @dataclass(frozen=True)
 class Touched:
-    """A merge's answer: the keys that changed with `_h`, and their ring values before and after."""
+    """A merge's answer: the keys that changes came for with `_h`, and their ring values before and after.
+
+    Changes of a key that come to zero touch it too, and leave its value as it was.
+    """
 
     keys: pa.Table
     old: pa.Table
@@ -99,6 +102,10 @@ class Found(NamedTuple):
 
     at: Ints
     columns: list[Column]
+
+    def rest(self, spec: MapSpec) -> list[Column]:
+        """The key columns behind those that were looked up, in which entries of one group differ."""
+        return self.columns[1 + len(spec.lookup) : 1 + len(spec.keys)]
 
     def taken(self, rows: Ints) -> Found:
         """Some of them."""
@@ -161,11 +168,11 @@ class Arrangement:
         """
         spec = self.spec
         if not self.refs:
-            return self._indexed(self._consolidated([], True))
+            return self.indexed(self._consolidated([], True))
         names = spec.keys if whole_key else list(spec.lookup)
         wanted = all_parts([cast(canonical(column(keys, n)), spec.types[n]) for n in names])
         found = self._found(hashes(keys), names, wanted, linear, share, most)
-        return self.watched(self._indexed(found), "look-up")
+        return self.watched(self.indexed(found), "look-up")
 
     def _found(
         self,
@@ -234,7 +241,7 @@ class Arrangement:
             at, rows = np.repeat(at, counts[hit])[mine], expand(rows, counts[hit])[mine]
         found = Found(at, run.entries(rows))
         # The keys follow the hash, and those that are looked up come first among them.
-        same = _same(parts_of(found.columns[1 : 1 + len(names)]), wanted, at)
+        same = are_same(parts_of(found.columns[1 : 1 + len(names)]), wanted, at)
         if not same.all():
             found = found.kept(same)
         return found if len(found.at) else None
@@ -265,27 +272,23 @@ class Arrangement:
         """What the runs say together, newest first: one entry for each key, none that is zero."""
         spec = self.spec
         if not found:
-            columns = [worked(pa.array([], t)) for t in spec.types.values()]
-            return Found(np.zeros(0, np.int64), columns)
+            return nothing_found(spec)
         every = together(found)
         if len(found) > 1 or (not single and spec.kind != "change"):
             if single:  # the entries of each run are in order, and merged
                 order = np.argsort(every.at, kind="stable")
                 starts = boundaries(every.at[order], [])
             elif len(every.at) < FEW:
-                by = parts_of(every.columns[1 : 1 + len(spec.keys)])
+                by = parts_of(every.rest(spec))
                 order = sort_order(every.at, by)
                 starts = boundaries(every.at[order], by, order)
             else:
                 runs = np.repeat(np.arange(len(found)), [len(f.at) for f in found])
-                keys = every.columns[1 : 1 + len(spec.keys)]
-                order, starts = put_together(
-                    spec, lambda rows: as_table(all_taken(keys, rows), spec.keys), every.at, runs
-                )
+                order, starts = put_together(spec, every.rest(spec), every.at, runs)
             every = Found(every.at[order[starts]], combined(spec, every.columns, order, starts))
         return every.kept(are_there(spec, every.columns))
 
-    def _indexed(self, found: Found) -> pa.Table:
+    def indexed(self, found: Found) -> pa.Table:
         """What was found, as a table."""
         return as_table([found.at, *found.columns], [INDEX, *self.spec.types])
 
@@ -317,8 +320,7 @@ class Arrangement:
         """
         for a, b in self.pieces(low, high, rows):
             table = self.together(self.refs, a, b, share)
-            kept = there(self.spec, table)
-            table = table if kept.all() else table.filter(pa.array(kept))
+            table = _only(table, there(self.spec, table))
             if table.num_rows:
                 yield self.watched(table, "scan")
 
@@ -388,7 +390,7 @@ class Arrangement:
         order = sort_order(index, by)
         firsts = boundaries(index[order], by, order)
         summed = Found(index[order[firsts]], added_columns(spec, columns, order, firsts))
-        return keys, before, self._indexed(summed.kept(are_there(spec, summed.columns)))
+        return keys, before, self.indexed(summed.kept(are_there(spec, summed.columns)))
 
     # --- writing --------------------------------------------------------------------------------------
 
@@ -402,16 +404,13 @@ class Arrangement:
         assert spec.kind != "latest", "entries are put into a latest map"
         keyed = 1 + len(spec.keys)
         columns = columns_of(entries, spec.types)
-        kept = any_of(columns[keyed:])
-        if not kept.all():
-            entries = entries.filter(pa.array(kept))
-            columns = columns_of(entries, spec.types)
+        moved = any_of(columns[keyed:])
         if blind:
             assert spec.kind == "change", "a value map is merged with its old values"
-            return entries, None
+            return _only(entries, moved), None
         found = self._found(columns[0], spec.keys, parts_of(columns[1:keyed]))
         if Arrangement.watch is not None:
-            self.watched(self._indexed(found), "merge")
+            self.watched(self.indexed(found), "merge")
         old = [
             replaced(nothing(c), found.at, f)
             for c, f in zip(columns[keyed:], found.columns[keyed:], strict=True)
@@ -425,7 +424,7 @@ class Arrangement:
         if spec.kind == "value":
             arrays = [*keys.columns, *touched.new.columns]
             entries = pa.Table.from_arrays(arrays, schema=spec.schema)
-        return entries, touched
+        return _only(entries, moved), touched
 
     def put(self, entries: pa.Table) -> pa.Table:
         """The entries of a new run of a latest map: sorted, for each key the last one given; nothing is looked up.
@@ -459,6 +458,11 @@ def stretch(rows: int, share: Share) -> slice:
     return slice(rows * i // n, rows * (i + 1) // n)
 
 
+def _only(table: pa.Table, which: Bools) -> pa.Table:
+    """Some rows of a table; the table itself if they are all."""
+    return table if which.all() else table.filter(pa.array(which))
+
+
 def _in_share(spec: MapSpec, table: pa.Table, share: Share) -> Bools:
     """Which entries are in a share, by the hash of their whole key: equal keys are together."""
     i, n = share
@@ -478,6 +482,11 @@ def _within(sorted_h: Ints, ref: RunRef) -> slice:
     return slice(first, last)
 
 
+def nothing_found(spec: MapSpec) -> Found:
+    """No entries."""
+    return Found(np.zeros(0, np.int64), [worked(pa.array([], t)) for t in spec.types.values()])
+
+
 def together(found: Sequence[Found]) -> Found:
     """What was found in several runs."""
     if len(found) == 1:
@@ -486,7 +495,7 @@ def together(found: Sequence[Found]) -> Found:
     return Found(np.concatenate([f.at for f in found]), columns)
 
 
-def _same(held: list[Column], wanted: list[Column], at: Ints) -> Bools:
+def are_same(held: list[Column], wanted: list[Column], at: Ints) -> Bools:
     """Whether keys that were found are those that are wanted at some places."""
     out: Bools | None = None
     for a, b in zip(held, wanted, strict=True):

@@ -12,18 +12,12 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from headwater.state.arrangement import INDEX, Arrangement
-from headwater.state.entries import combine, put_together
-from headwater.state.keys import (
-    Bools,
-    Ints,
-    all_parts,
-    canonical,
-    equal,
-    expand,
-)
-from headwater.state.run import MapSpec, Run, cast, column, hashes
-from headwater.state.search import Hashes
+from headwater.state.arrangement import Arrangement, Found, are_same, nothing_found, together
+from headwater.state.columns import Column, all_taken, column, parts_of, worked
+from headwater.state.entries import combined, put_together
+from headwater.state.keys import Bools, Ints, canonical, expand
+from headwater.state.radix import order_of
+from headwater.state.run import MapSpec, Run, cast, hashes
 
 FURTHER = 8
 """Entries of a group that a second round takes from each run at least; the first takes k."""
@@ -50,157 +44,112 @@ def _nearest(
     spec = arrangement.spec
     assert spec.order, "the entries of a group have an end in a map that is kept in order"
     h = hashes(keys)
-    by_hash = np.argsort(h, kind="stable")
+    by_hash = order_of(h)
     h = h[by_hash]
-    columns = [cast(canonical(column(keys, n)), spec.schema.field(n).type) for n in spec.lookup]
-    wanted = [p.take(pa.array(by_hash)) for p in all_parts(columns)]
+    columns = [worked(cast(canonical(column(keys, n)), spec.types[n])) for n in spec.lookup]
+    wanted = all_taken(parts_of(columns), by_hash)
     open_groups = np.arange(len(h), dtype=np.int64)
-    done: list[pa.Table] = []
+    done = [nothing_found(spec)]
     reach = max(k, reach)
     while len(open_groups):
-        table, settled, more = _part(arrangement, h, wanted, reach, backwards)
-        table, enough = _first(spec, table, settled, k, more)
-        at = np.asarray(column(table, INDEX))
-        kept = table if enough.all() else table.filter(pa.array(enough[at]))
-        places = by_hash[open_groups[np.asarray(column(kept, INDEX))]]
-        done.append(kept.set_column(0, INDEX, pa.array(places)))
+        found, settled, more = _part(arrangement, h, wanted, reach, backwards)
+        counts = np.asarray(found.columns[1 + len(spec.keys)])
+        needed, enough = first_rows(found.at, counts, settled, k, more)
+        kept = found.kept(needed & enough[found.at])
+        done.append(Found(by_hash[open_groups[kept.at]], kept.columns))
         rest = np.flatnonzero(~enough)
-        open_groups, h = open_groups[rest], h[rest]
-        wanted = [p.take(pa.array(rest)) for p in wanted] if len(rest) else wanted
+        open_groups, h, wanted = open_groups[rest], h[rest], all_taken(wanted, rest)
         reach = max(2 * reach, FURTHER)
-    whole = pa.concat_tables(done) if done else arrangement.lookup(keys.slice(0, 0))
-    order = np.argsort(np.asarray(column(whole, INDEX)), kind="stable")
-    return arrangement.watched(whole.take(pa.array(order)), "ends")
+    whole = together(done)
+    whole = whole.taken(np.argsort(whole.at, kind="stable"))
+    return arrangement.watched(arrangement.indexed(whole), "ends")
 
 
 def _part(
-    arrangement: Arrangement, h: Ints, wanted: list[pa.Array], reach: int, backwards: bool
-) -> tuple[pa.Table, Bools, Bools]:
-    """Entries from the near end of each run by `_i`, consolidated, the nearest first.
+    arrangement: Arrangement, h: Ints, wanted: list[Column], reach: int, backwards: bool
+) -> tuple[Found, Bools, Bools]:
+    """Entries from the near end of each run by group, consolidated, the nearest first.
 
     With each whether it is settled, which it is when no run was cut off before it, and for each group
     whether there is more of it. Groups are in the order of their hashes, as they are in the runs.
     """
     spec = arrangement.spec
-    found = []
+    runs = list[tuple[Found, Bools]]()
     for ref in arrangement.refs:
         if ref.low > h[-1] or ref.high < h[0]:
             arrangement.runs.look(ref)
             continue
-        found.append(_near(arrangement.open(ref), spec, h, wanted, reach, backwards))
-    found = [f for f in found if len(f[0])]
+        runs.append(_near(arrangement.open(ref), spec, h, wanted, reach, backwards))
+    runs = [r for r in runs if len(r[1])]
     more = np.zeros(len(h), np.bool_)
-    if not found:
-        empty = spec.schema.empty_table().add_column(0, INDEX, pa.array([], pa.int64()))
-        return empty, np.zeros(0, np.bool_), more
-    at, cut = np.concatenate([f[0] for f in found]), np.concatenate([f[2] for f in found])
-    table = pa.concat_tables([f[1] for f in found])
-    runs = np.repeat(np.arange(len(found)), [len(f[0]) for f in found])
+    if not runs:
+        return nothing_found(spec), np.zeros(0, np.bool_), more
+    found, cut = together([f for f, _ in runs]), np.concatenate([c for _, c in runs])
+    of = np.repeat(np.arange(len(runs)), [len(c) for _, c in runs])
     # From the end, groups go down here, and all is turned round below.
-    keys = table.select(spec.keys)
-    places, starts = put_together(
-        spec, lambda rows: keys.take(pa.array(rows)), -at if backwards else at, runs
-    )
-    at, cut = at[places], cut[places]
+    by = -found.at if backwards else found.at
+    places, starts = put_together(spec, found.rest(spec), by, of)
+    at, cut = found.at[places], cut[places]
     more[at[cut]] = True
     settled = _settled(at, cut, starts, len(h), backwards)
-    merged = combine(spec, table, places, starts)
-    merged = merged.add_column(0, INDEX, pa.array(at[starts]))
+    merged = Found(at[starts], combined(spec, found.columns, places, starts))
     if not backwards:
         return merged, settled, more
-    return merged.take(pa.array(np.arange(len(starts))[::-1])), settled[::-1], more
+    return merged.taken(np.arange(len(starts))[::-1]), settled[::-1], more
 
 
 def _settled(at: Ints, cut: Bools, starts: Ints, groups: int, backwards: bool) -> Bools:
     """Which entries nothing unseen comes before: those up to the first row at which a run was cut off."""
-    cuts = np.flatnonzero(cut)
+    cuts = np.flatnonzero(cut)  # of several that are written to one place the last one stays
     if backwards:
         last = np.append(starts[1:], len(at)) - 1
         ends = np.full(groups, -1, np.int64)
-        np.maximum.at(ends, at[cuts], cuts)
+        ends[at[cuts]] = cuts
         return np.asarray(last >= ends[at[starts]])
     ends = np.full(groups, len(at), np.int64)
-    np.minimum.at(ends, at[cuts], cuts)
+    ends[at[cuts[::-1]]] = cuts[::-1]
     return np.asarray(starts <= ends[at[starts]])
 
 
 def _near(
-    run: Run, spec: MapSpec, h: Ints, wanted: list[pa.Array], reach: int, backwards: bool
-) -> tuple[Ints, pa.Table, Bools]:
-    """The nearest entries of each group in a run: which group, the entry, and whether it was cut there."""
-    which, near, counts = _within(run.hashes, h, reach, backwards)
-    over = counts > reach
-    counts = np.minimum(counts, reach)
-    at = np.repeat(which, counts)
-    cut = np.zeros(len(at), np.bool_)
-    ends = np.cumsum(counts)
-    cut[((ends - counts) if backwards else (ends - 1))[over]] = True
-    table = run.take(expand(near - counts + 1 if backwards else near, counts))
-    same = _same_key(spec, table, wanted, at)
+    run: Run, spec: MapSpec, h: Ints, wanted: list[Column], reach: int, backwards: bool
+) -> tuple[Found, Bools]:
+    """The nearest entries of each group in a run, and at which of them it was cut."""
+    first, counts = run.hashes.ranges(h)
+    which = counts.nonzero()[0]
+    first, counts = first[which], counts[which]
+    over, few = counts > reach, np.minimum(counts, reach)
+    found = _entries(run, which, first + (counts - few) if backwards else first, few)
+    ends = np.cumsum(few)
+    cut = np.zeros(len(found.at), np.bool_)
+    cut[((ends - few) if backwards else (ends - 1))[over]] = True
+    same = _of_group(spec, found, wanted)
     if same.all():
-        return at, table, cut
+        return found, cut
     # Another key has the same hash: this group's rows are somewhere between, so all are looked at.
-    mixed = np.unique(at[~same])
-    kept = ~np.isin(at, mixed)
-    first, lengths = run.hashes.ranges(h[mixed])
-    others = np.repeat(mixed, lengths)
-    rows = run.take(expand(first, lengths))
-    mine = _same_key(spec, rows, wanted, others)
-    table = pa.concat_tables([table.filter(pa.array(kept)), rows.filter(pa.array(mine))])
-    cut = np.concatenate((cut[kept], np.zeros(int(mine.sum()), np.bool_)))
-    return np.concatenate((at[kept], others[mine])), table, cut
+    mixed = np.isin(which, found.at[~same])
+    others = _entries(run, which[mixed], first[mixed], counts[mixed])
+    others = others.kept(_of_group(spec, others, wanted))
+    kept = ~np.isin(found.at, which[mixed])
+    cut = np.concatenate((cut[kept], np.zeros(len(others.at), np.bool_)))
+    return together([found.kept(kept), others]), cut
 
 
-def _within(hashes: Hashes, h: Ints, reach: int, backwards: bool) -> tuple[Ints, Ints, Ints]:
-    """Which hashes a run has, the row at the near end of each, and how many rows, counted to reach + 1.
-
-    The far end is not searched for: it is bisected among the rows within reach.
-    """
-    step = -1 if backwards else 1
-    near = _after(hashes, h) - 1 if backwards else hashes.first(h)
-    which = np.flatnonzero((near >= 0) & (near < hashes.rows))
-    which = which[hashes.at(near[which]) == h[which]]
-    near, own = near[which], h[which]
-    low, high = np.ones(len(which), np.int64), np.full(len(which), reach + 1, np.int64)
-    for _ in range(reach.bit_length()):
-        middle = (
-            low + high + 1
-        ) >> 1  # low itself when the bounds have met, and that row is inside
-        row = near + step * (middle - 1)
-        inside = (row >= 0) & (row < hashes.rows)
-        inside &= hashes.at(np.where(inside, row, near)) == own
-        low = np.where(inside, middle, low)
-        high = np.where(inside, high, middle - 1)
-    return which, near, low
+def _entries(run: Run, groups: Ints, first: Ints, counts: Ints) -> Found:
+    """So many entries of a run for each group, from a row on."""
+    return Found(np.repeat(groups, counts), run.entries(expand(first, counts)))
 
 
-def _after(hashes: Hashes, h: Ints) -> Ints:
-    """For ascending hashes, the row behind the last of each."""
-    out = np.full(len(h), hashes.rows, np.int64)
-    less = h < np.iinfo(np.int64).max
-    out[less] = hashes.first(h[less] + 1)
-    return out
+def _of_group(spec: MapSpec, found: Found, wanted: list[Column]) -> Bools:
+    """Which entries have the look-up keys that are wanted."""
+    return are_same(parts_of(found.columns[1 : 1 + len(spec.lookup)]), wanted, found.at)
 
 
-def _same_key(spec: MapSpec, table: pa.Table, wanted: list[pa.Array], at: Ints) -> Bools:
-    """Whether entries have the look-up keys that are wanted."""
-    if not wanted:
-        return np.ones(len(at), np.bool_)
-    held = all_parts([column(table, n) for n in spec.lookup])
-    return equal(held, [p.take(pa.array(at)) for p in wanted])
-
-
-def _first(
-    spec: MapSpec, table: pa.Table, settled: Bools, k: int, more: Bools
-) -> tuple[pa.Table, Bools]:
-    """The entries that hold the first k rows of each group, and which groups are answered."""
-    at = np.asarray(column(table, INDEX))
-    counts = np.asarray(column(table, spec.count))
+def first_rows(at: Ints, counts: Ints, settled: Bools, k: int, more: Bools) -> tuple[Bools, Bools]:
+    """Which entries hold the first k rows of each group, and which groups are answered."""
     live = settled & (counts != 0)
     rows = np.where(live, np.maximum(counts, 0), 0)
     total = np.cumsum(rows)
     upto = np.append(0, total)[np.searchsorted(at, np.arange(len(more) + 1), "left")]
     have = np.diff(upto)
-    needed = live & (total - upto[at] - rows < k)
-    kept = table if needed.all() else table.filter(pa.array(needed))
-    return kept, (have >= k) | ~more
+    return live & (total - upto[at] - rows < k), (have >= k) | ~more

@@ -6,7 +6,7 @@ them is taken, by the kind of the map. `total` adds up whatever the kind is: cha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -48,12 +48,10 @@ def total(spec: MapSpec, table: pa.Table) -> pa.Table:
     return added(spec, table, order, boundaries(h[order], columns, order))
 
 
-def put_together(
-    spec: MapSpec, keys: Callable[[Ints], pa.Table], at: Ints, runs: Ints
-) -> tuple[Ints, Ints]:
-    """The order by group and entry of what several runs have, and where each entry starts in it; `keys` gives those of some.
+def put_together(spec: MapSpec, keys: Sequence[Column], at: Ints, runs: Ints) -> tuple[Ints, Ints]:
+    """The order by group and entry of what several runs have, and where each entry starts in it; `keys` are behind the look-up key.
 
-    In a run the entries of a group are in order, and each is there once, so only groups that several runs
+    That is the same for all entries of a group. In a run the entries of a group are in order, and each is there once, so only groups that several runs
     have a part of are sorted.
     """
     places = np.argsort(at, kind="stable")
@@ -65,13 +63,13 @@ def put_together(
     if not len(shared):
         return places, np.arange(len(at), dtype=np.int64)
     some = places[shared]
-    columns, down = sort_columns(spec, keys(some))
+    names = spec.keys[len(spec.lookup) :]
+    columns, down = sort_columns(spec, as_table(all_taken(keys, some), names), names)
     order = sort_order(at[some], columns, down)
     places[shared] = some[order]
-    chosen = pa.array(order)
     begins = np.ones(len(at), np.bool_)
     begins[shared] = False
-    begins[shared[boundaries(at[some], [c.take(chosen) for c in columns])]] = True
+    begins[shared[boundaries(at[some], columns, order)]] = True
     return places, np.flatnonzero(begins)
 
 

@@ -10,10 +10,11 @@ ties to even, as `math.fsum` has it: the only places where anything is rounded. 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -46,6 +47,32 @@ class Limbs:
     def take(self, rows: Any) -> Limbs:
         """Some of the numbers."""
         return Limbs(self.low[rows], self.words[:, rows])
+
+
+class Products(NamedTuple):
+    """Numbers that are yet to be made, of which a sum may be all that is wanted: those at some places, times whole numbers.
+
+    Where many rows have the same number its limbs are there once.
+    """
+
+    of: Limbs
+    at: Ints | None
+    by: Ints | None
+
+    def made(self, rows: Ints) -> Limbs:
+        """Some of the numbers."""
+        found = self.of.take(rows if self.at is None else self.at[rows])
+        return found if self.by is None else scaled(found, self.by[rows])
+
+    def stored(self) -> pa.Array:
+        """The numbers, as they are kept."""
+        n = len(self.of if self.at is None else self.at)
+        parts = [_stored(self.made(np.arange(s.start, s.stop))) for s in pieces(n)]
+        return pa.concat_arrays([pa.array([], STORED), *parts])
+
+    def sums(self, order: Ints, starts: Ints) -> pa.Array:
+        """The sum of each group of numbers that an order puts together, as it is kept."""
+        return _summed(lambda a, b: self.made(order[a:b]), len(order), starts)
 
 
 # --- numbers as limbs ---------------------------------------------------------------------------------------
@@ -224,6 +251,20 @@ def _plus(a: Limbs, b: Limbs) -> pa.Array:
     return _stored(Limbs(np.full(len(a), base, np.int64), both))
 
 
+def no_limbs(n: int) -> Limbs:
+    """n zeros."""
+    return Limbs(np.zeros(n, np.int64), np.zeros((1, n), np.int64))
+
+
+def plus_at(a: Limbs, places: Ints, b: Limbs) -> Limbs:
+    """The numbers with others added at different places; nothing is carried, as billions of limbs can be added before."""
+    base, width = span(*(x for x in (a, b) if x.words.any()))
+    words = aligned(a, base, width) if a.words.any() else np.zeros((width, len(a)), np.int64)
+    if b.words.any():
+        words[:, places] += aligned(b, base, width)
+    return Limbs(np.full(len(a), base, np.int64), words)
+
+
 def sums(column: pa.Array, starts: Ints) -> pa.Array:
     """The sum of each group of consecutive numbers; those of one number are as they are."""
     counts = np.diff(np.append(starts, len(column)))
@@ -242,18 +283,24 @@ def sums(column: pa.Array, starts: Ints) -> pa.Array:
 
 
 def _sums(column: pa.Array, starts: Ints) -> pa.Array:
-    ends = np.append(starts[1:], len(column))
+    return _summed(lambda a, b: limbs(column[a:b]), len(column), starts)
+
+
+def _summed(some: Callable[[int, int], Limbs], count: int, starts: Ints) -> pa.Array:
+    """The sum of each group of consecutive numbers, of which `some` gives a stretch."""
+    ends = np.append(starts[1:], count)
     parts, first = [pa.array([], STORED)], 0
     while first < len(starts):
         begin = int(starts[first])
         last = max(first + 1, int(np.searchsorted(ends, begin + AT_ONCE, "right")))
-        some = column[begin : int(ends[last - 1])]
-        if last > first + 1 or len(some) <= AT_ONCE:
-            parts.append(_stored(added(limbs(some), starts[first:last] - begin)))
+        end = int(ends[last - 1])
+        if last > first + 1 or end - begin <= AT_ONCE:
+            parts.append(_stored(added(some(begin, end), starts[first:last] - begin)))
         else:  # a large group: its parts, and the sum of those
-            cuts = np.arange(0, len(some), AT_ONCE)
-            within = [added(limbs(some[s]), cuts[:1]) for s in pieces(len(some))]
-            parts.append(_sums(pa.concat_arrays([_stored(w) for w in within]), cuts[:1]))
+            one = np.zeros(1, np.int64)
+            cuts = [(a, min(a + AT_ONCE, end)) for a in range(begin, end, AT_ONCE)]
+            within = [_stored(added(some(*cut), one)) for cut in cuts]
+            parts.append(_sums(pa.concat_arrays(within), one))
         first = last
     return pa.concat_arrays(parts)
 
@@ -283,11 +330,11 @@ def framed(a: Limbs, low: Ints, high: Ints) -> Limbs:
 # --- as doubles ---------------------------------------------------------------------------------------------
 
 
-def doubles(column: pa.Array, by: Array | None = None) -> Array:
-    """The nearest doubles to the numbers of a column that is kept, or to their quotients by whole numbers."""
+def doubles(column: pa.Array | Limbs, by: Array | None = None) -> Array:
+    """The nearest doubles to the numbers of a column, or to their quotients by whole numbers."""
     found = [np.zeros(0)]
     for s in pieces(len(column)):
-        some = limbs(column[s])
+        some = column.take(s) if isinstance(column, Limbs) else limbs(column[s])
         found.append(rounded(some) if by is None else means(some, by[s]))
     return np.concatenate(found)
 

@@ -109,16 +109,33 @@ def equal(left: list[pa.Array], right: list[pa.Array]) -> Bools:
     return out
 
 
-def compared(held: list[pa.Array], wanted: list[pa.Array], down: Collection[int] = ()) -> Ints:
+def compared(
+    held: Sequence[pa.Array | Ints], wanted: Sequence[pa.Array | Ints], down: Collection[int] = ()
+) -> Ints:
     """Whether rows come before (-1), with (0) or after (1) others; NULL is the least."""
     out = np.zeros(len(held[0]), np.int64)
     for i, (a, b) in enumerate(zip(held, wanted, strict=True)):
-        after, before = (_true(f, x, y) for f, x, y in ((pc.greater, a, b), (pc.greater, b, a)))
-        sign = after.astype(np.int64) - before
-        if a.null_count or b.null_count:
-            sign += absent_in(b).astype(np.int64) - absent_in(a)
+        x, y = plain(a), plain(b)
+        if x is not None and y is not None:
+            sign = (x > y).astype(np.int64) - (x < y)
+        else:
+            sign = _compared(as_arrow(a), as_arrow(b))
         out = np.where(out == 0, -sign if i in down else sign, out)
     return out
+
+
+def _compared(a: pa.Array, b: pa.Array) -> Ints:
+    """The same of two columns as Arrow has them."""
+    after, before = (_true(f, x, y) for f, x, y in ((pc.greater, a, b), (pc.greater, b, a)))
+    sign: Ints = after.astype(np.int64) - before
+    if a.null_count or b.null_count:
+        sign += absent_in(b).astype(np.int64) - absent_in(a)
+    return sign
+
+
+def as_arrow(column: pa.Array | Ints) -> pa.Array:
+    """A column as Arrow has it."""
+    return pa.array(column) if isinstance(column, np.ndarray) else column
 
 
 def _true(f: Callable[..., pa.Array], a: pa.Array, b: pa.Array) -> Bools:

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.state.arrangement import INDEX, Arrangement
-from headwater.state.ends import FURTHER, _first, _settled
+from headwater.state.ends import FURTHER, _settled, first_rows
 from headwater.state.entries import combine
 from headwater.state.keys import Bools, Ints, bisected, boundaries, canonical, expand, sort_order
 from headwater.state.run import MapSpec, Run, column, hashes, sort_columns
@@ -185,8 +185,9 @@ def _near(spec: MapSpec, spans: list[Span], count: int, k: int, backwards: bool)
     reach, done = k, [_indexed(spec)]
     while len(open_groups):
         table, settled, more = _part(spec, spans, open_groups, reach, backwards)
-        kept, enough = _first(spec, table, settled, k, more)
-        kept = kept.filter(pa.array(enough[np.asarray(column(kept, INDEX))]))
+        at, counts = (np.asarray(column(table, n)) for n in (INDEX, spec.count))
+        needed, enough = first_rows(at, counts, settled, k, more)
+        kept = table.filter(pa.array(needed & enough[at]))
         places = open_groups[np.asarray(column(kept, INDEX))]
         done.append(kept.set_column(0, INDEX, pa.array(places)))
         open_groups = open_groups[~enough]

@@ -19,7 +19,7 @@ import io
 import json
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from itertools import chain, islice, pairwise
@@ -41,6 +41,8 @@ SEGMENT = 4_000_000
 """Rows of a segment at most: what a compaction holds in memory at a time."""
 GATHERED = 65_536
 """Rows of a run that is put together in memory before it is written."""
+AT_HAND = 4096
+"""Rows of a run that who has written it keeps at hand and does not read back: of many maps a few rows each."""
 MAGIC = b"ARROW1"
 LEAST, MOST = -(1 << 63), 1 << 63
 """The hash space is [LEAST, MOST)."""
@@ -458,12 +460,14 @@ def hashes(table: pa.Table) -> Ints:
     return np.asarray(column(table, "_h"))
 
 
-def sort_columns(spec: MapSpec, table: pa.Table) -> tuple[list[pa.Array], set[int]]:
-    """What entries with the same hash are sorted by, and which of it goes down."""
+def sort_columns(
+    spec: MapSpec, table: pa.Table, names: Sequence[str] | None = None
+) -> tuple[list[pa.Array], set[int]]:
+    """What entries with the same hash are sorted by, and which of it goes down; or the part of it that is in some key columns."""
     directions = {o.column: o for o in spec.order}
     columns: list[pa.Array] = []
     down: set[int] = set()
-    for name in spec.keys:
+    for name in spec.keys if names is None else names:
         array = column(table, name)
         order = directions.get(name)
         if order is None:
@@ -537,7 +541,7 @@ class Writer:
             at = self.name, size, sink.size, rows, low, high, spent, sink.checksum, *generation
             ref = RunRef(*at, zones.together(zone) if zone else ())
             self._refs.append((spec.name, ref))
-            if small is not None:
+            if small is not None and rows <= AT_HAND:
                 self.small.append((ref, batch, spec.written_as))
             size += sink.size
 

@@ -27,7 +27,9 @@ DENSE = 32
 FEW = 256
 """Keys that are bisected one by one in a run of one part: few touch little memory anyhow."""
 SMALL = 1 << 16
-"""Rows of a run of one part in which all keys are: its hashes stay near the processor."""
+"""Rows of a run of one part that are searched as they are: its hashes stay near the processor."""
+NEAR = 1 << 31
+"""Keys times rows of a run of one part, up to which numpy's own bisection is faster: 2,048 keys among a million rows."""
 
 
 class Hashes:
@@ -68,7 +70,8 @@ class Hashes:
 
     def _plain(self, wanted: Ints) -> bool:
         """Whether numpy's own bisection will do."""
-        return len(self.parts) == 1 and (len(wanted) <= FEW or self.rows <= SMALL)
+        few = len(wanted) <= FEW or len(wanted) * self.rows <= NEAR
+        return len(self.parts) == 1 and few
 
     def at(self, rows: Ints) -> Ints:
         """The hashes of some rows."""
@@ -131,20 +134,21 @@ class Hashes:
 
     def ranges(self, wanted: Ints) -> tuple[Ints, Ints]:
         """For ascending hashes: (first row, number of rows) of each."""
-        if self._plain(wanted):
+        if len(wanted) <= FEW and len(self.parts) == 1:
             low, high = (self.parts[0].searchsorted(wanted, side) for side in ("left", "right"))
             return low, high - low
         first = self.first(wanted)
-        counts = np.zeros(len(wanted), np.int64)
-        places = np.flatnonzero(first < self.rows)
-        places = places[self.at(first[places]) == wanted[places]]
-        counts[places] = 1
+        if not self.rows:
+            return first, np.zeros(len(wanted), np.int64)
+        last = self.rows - 1
+        found = self.at(np.minimum(first, last)) == wanted
+        counts = found.astype(np.int64)
+        places = found.nonzero()[0]
         after = first[places] + 1
-        more = after < self.rows
-        more[more] = self.at(after[more]) == wanted[places[more]]
+        more = (self.at(np.minimum(after, last)) == wanted[places]) & (after <= last)
         several = places[
             more
-        ]  # few hashes have several rows, so only those are searched for their end
+        ]  # few hashes have several rows: only those are searched for their end
         if len(several):
             end = np.full(len(several), self.rows, np.int64)
             less = wanted[several] < np.iinfo(np.int64).max

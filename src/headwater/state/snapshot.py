@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+
 from headwater.errors import DamagedState, StateError, VersionGone
 from headwater.state.arrangement import Arrangement
 from headwater.state.log import Log, Version
@@ -74,6 +76,9 @@ class VersionRuns(Runs):
 
     def trust(self, refs: Iterable[RunRef]) -> None:
         self.below.trust(refs)
+
+    def know(self, small: Iterable[tuple[RunRef, pa.RecordBatch, str]]) -> None:
+        self.below.know(small)
 
     def _told(self, damage: DamagedState, ref: RunRef) -> StateError:
         floor = self.log.floor()

@@ -49,8 +49,6 @@ LOG = logging.getLogger("headwater")
 KEEP = Keep()
 TOGETHER = 8 << 20
 """Compactions up to this number of bytes are written into one file."""
-AT_HAND = 4096
-"""Rows of a run that a compaction has made, and that is not read back: of many maps a few rows each."""
 COLLECT = 8
 """After how many commits old files are looked for."""
 
@@ -478,7 +476,7 @@ class StoreWriter:
                 compaction.compact(d.arrangement, d.refs, writer, d.dead)
             new: dict[str, RunRef] = dict(writer.close())
             self.store.runs.trust(new.values())
-            self.store.runs.know(s for s in writer.small if s[0].rows <= AT_HAND)
+            self.store.runs.know(writer.small)
             for d in due:
                 name = d.arrangement.spec.name
                 made = (new[name],) if name in new else ()

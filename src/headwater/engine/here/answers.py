@@ -38,9 +38,10 @@ from headwater.plan.program import (
     Map,
     Stratum,
 )
-from headwater.state.arrangement import INDEX, Arrangement, Touched
+from headwater.state.arrangement import INDEX, Arrangement, Touched, are_same
+from headwater.state.columns import Column, all_taken, parts_of, worked
 from headwater.state.entries import total
-from headwater.state.keys import Bools, Ints, all_parts, boundaries, canonical, equal, parts
+from headwater.state.keys import Bools, Ints, all_parts, boundaries, canonical, equal
 from headwater.state.run import MapSpec, cast, column, hashes, prepared
 
 CELL, TIMES = "row.", "row"
@@ -203,12 +204,14 @@ def _changed(
 ) -> tuple[pa.Table, pa.Table]:
     """Components before and after, without those that are the same; `places` say where each was before, -1 if nowhere."""
     both = np.flatnonzero(places >= 0)
-    old, new = list[pa.Array](), list[pa.Array]()
+    was, now = list[Column](), list[Column]()
     for n, _ in stratum.components[len(stratum.group.key) :]:
-        was = canonical(column(before, n).take(pa.array(places[both])))
-        old += parts(was)
-        new += parts(cast(canonical(column(after, n).take(pa.array(both))), was.type))
-    same = both[equal(old, new)]
+        old = canonical(column(before, n))
+        was += parts_of([worked(old)])
+        now += parts_of([worked(cast(canonical(column(after, n)), old.type))])
+    same = both[are_same(all_taken(was, places[both]), now, both)]
+    if not len(same):
+        return before, after
     kept = [np.ones(t.num_rows, np.bool_) for t in (before, after)]
     kept[0][places[same]] = kept[1][same] = False
     return before.filter(pa.array(kept[0])), after.filter(pa.array(kept[1]))

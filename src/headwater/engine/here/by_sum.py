@@ -3,9 +3,10 @@
     v@r = v@(r−1) + vᵣ        before the increment, and now
 
 Rounds are visited in ascending order, and a group that has moved is visited at every later round at which it has entries.
-So the sums of a group at the round that was visited last are those of all rounds up to the next one, and its entries
-there are all that is looked up. Of groups that were not among those of the last visit all entries are looked up and
-added. This is for strata that are answered from their group's map alone; `by_round` is for all.
+So the sums of a group at the round that was visited last are those of all rounds up to the next one. Its entries of before
+the increment were all found at its first visit, and wait for their rounds; what is looked up is new entries at the
+round. Of groups that were not among those of the last visit all entries are looked up and added. This is for strata that are
+answered from their group's map alone; `by_round` is for all.
 """
 
 from __future__ import annotations
@@ -16,25 +17,45 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from headwater.engine.here.by_round import SIDES, WEIGHTS, Entries, at_round, entries, round_of
-from headwater.engine.rings import shown, spec_of
+from headwater.engine.here.by_round import WEIGHTS, Entries, at_round, entries, round_of
+from headwater.engine.here.running import Addend, Running
+from headwater.engine.rings import spec_of
 from headwater.engine.working import Working
 from headwater.plan.program import Stratum
-from headwater.state.adding import plus, replaced, sums, zeros
 from headwater.state.arrangement import INDEX
 from headwater.state.keys import Bools, Ints, all_parts, equal
-from headwater.state.run import MapSpec, column, hashes
+from headwater.state.run import column, hashes
 
-Values = Mapping[str, pa.Array]
-"""The ring columns of groups, a row for each."""
+
+class Shown(NamedTuple):
+    """What groups that have rows are answered from, and which of the groups each row is of."""
+
+    table: pa.Table
+    at: Ints
+
+    def placed(self, places: Ints) -> Shown:
+        """The same among other groups, of which `places` says where each of these is; without those that are nowhere."""
+        at = places[self.at]
+        if (at >= 0).all():
+            return Shown(self.table, at)
+        return Shown(self.table.filter(pa.array(at >= 0)), at[at >= 0])
+
+
+class Side(NamedTuple):
+    """The sums of groups at a round, before the increment or now, and what is shown of them."""
+
+    sums: Running
+    shown: Shown
 
 
 class Sums(NamedTuple):
-    """The values of groups at the round that was visited last, before the increment and now; the groups in the order of their hashes."""
+    """What a visit found, for the next one: groups that have moved in the order of their hashes, and their values on both sides."""
 
     groups: pa.Table
-    before: Values
-    now: Values
+    before: Side
+    now: Side
+    ahead: Mapping[int, list[Entries]]
+    """The entries of before at later rounds, and which of the groups each is of; -1 for others."""
 
 
 class Changed(NamedTuple):
@@ -52,86 +73,148 @@ def is_answered_so(stratum: Stratum) -> bool:
 
 def changed(working: Working, stratum: Stratum, keys: pa.Table, last: Sums | None) -> Changed:
     """How what groups are answered from changes at a round, one for all keys; `last` is what the visit before found."""
-    group, at = stratum.group, round_of(stratum)
-    spec = spec_of(group)
-    rounds = np.asarray(column(keys, at))
-    known, places = _known(keys, group.columns[:-1], last)
-    unknown = np.setdiff1d(np.arange(len(rounds)), known, assume_unique=True)
-    moved = np.zeros(len(rounds), np.bool_)
-    moved[known] = True
-    ahead: list[Entries] = []
-    lower, here = list[Values](), list[Values]()
-    for read in (working.before, working.new):
-        found = entries(read(group.name), keys.take(pa.array(unknown)), at, unknown)
-        below, same = found.kept(found.round < rounds[0]), found.kept(found.round == rounds[0])
-        exact = read(group.name).lookup(keys.take(pa.array(known)), whole_key=True, linear=True)
-        probe = known[np.asarray(column(exact, INDEX))]
-        lower.append(_totals(spec, [below], len(rounds)))
-        here.append(_totals(spec, [same, Entries(exact, probe, probe)], len(rounds)))
-        ahead.append(found.after(rounds))
-        if read == working.new:
-            moved[below.probe] = moved[same.probe] = True
-    lower[1] = _plus(*lower)
-    if last is not None:
-        for i, side in enumerate((last.before, last.now)):
-            lower[i] = {n: replaced(v, known, side[n].take(places)) for n, v in lower[i].items()}
-    before, now = _plus(lower[0], here[0]), _plus(_plus(lower[1], here[0]), here[1])
-    live = pa.array(np.flatnonzero(moved))
-    kept = Sums(keys.take(live), *({n: v.take(live) for n, v in s.items()} for s in (before, now)))
-    told = _told(stratum, keys, (before, lower[0], now, lower[1]))
-    return Changed(told, _later(keys.select(group.columns), at, ahead, moved), kept)
+    return _Visit(working, stratum, keys, last).changed()
 
 
-def _known(keys: pa.Table, names: list[str], last: Sums | None) -> tuple[Ints, pa.Array]:
-    """Which keys are of groups that the last visit found, and where these are there."""
-    none = np.zeros(0, np.int64)
-    if last is None or not last.groups.num_rows:
-        return none, pa.array(none)
+class _Visit:
+    """The groups of a stratum that are visited at a round."""
+
+    def __init__(self, working: Working, stratum: Stratum, keys: pa.Table, last: Sums | None):
+        self.working, self.stratum, self.keys = working, stratum, keys
+        self.last = last = last if last is not None and last.groups.num_rows else None
+        self.name, self.at, self.spec = (
+            stratum.group.name,
+            round_of(stratum),
+            spec_of(stratum.group),
+        )
+        self.rounds = np.asarray(column(keys, self.at))
+        self.places = _places(keys, stratum.group.columns[:-1], last)
+        """Where the groups are among those of the last visit; -1 for those that are not there."""
+        self.known, self.unknown = np.flatnonzero(self.places >= 0), np.flatnonzero(self.places < 0)
+        groups = last.groups.num_rows if last is not None else 0
+        self.of_last = np.full(groups + 1, -1, np.int64)
+        """Where the groups of the last visit are among these; the last one is for what is nowhere."""
+        self.of_last[self.places[self.known]] = self.known
+
+    def changed(self) -> Changed:
+        now_at, unknown = int(self.rounds[0]), self.keys.take(pa.array(self.unknown))
+        old, new = (
+            entries(read(self.name), unknown, self.at, self.unknown)
+            for read in (self.working.before, self.working.new)
+        )
+        waiting = self._waiting()
+        below = [side.kept(side.round < now_at) for side in (old, new)]
+        here = [side.kept(side.round == now_at) for side in (old, new)]
+        below_before, below_new = (self._added(found) for found in below)
+        here_before = [self._added(found) for found in (here[0], *waiting.pop(now_at, ()))]
+        here_new = [self._added(found) for found in (here[1], self._new())]
+        lower = self._lower(0).plus(below_before)
+        lower_now = self._lower(1).plus(below_before, below_new)
+        before, now = lower.plus(*here_before), lower_now.plus(*here_before, *here_new)
+        moved = self.places >= 0
+        moved[below[1].probe] = moved[here[1].probe] = True
+        every = np.arange(len(moved))
+        sides = [Side(v, self._shown(v, every)) for v in (before, now)]
+        told = [
+            *(
+                (sides[0].shown, WEIGHTS[0]),
+                *((s, WEIGHTS[1]) for s in self._shown_below(0, lower)),
+            ),
+            *(
+                (sides[1].shown, WEIGHTS[2]),
+                *((s, WEIGHTS[3]) for s in self._shown_below(1, lower_now)),
+            ),
+        ]
+        ahead = [side.after(self.rounds) for side in (old, new)]
+        _wait(waiting, ahead[0].kept(moved[ahead[0].probe]))
+        later = _later(self.keys.select(self.stratum.group.columns), self.at, ahead, moved)
+        return Changed(self._told(told), later, self._kept(sides, waiting, moved))
+
+    def _lower(self, side: int) -> Running:
+        """The sums up to the round before, of groups that are known."""
+        if self.last is None:
+            return Running.zero(self.spec, len(self.places))
+        return (self.last.before, self.last.now)[side].sums.at(self.places)
+
+    def _waiting(self) -> dict[int, list[Entries]]:
+        """The entries of before of groups that are known, by round."""
+        if self.last is None:
+            return {}
+        return {
+            at: [Entries(e.table, self.of_last[e.probe], e.round) for e in found]
+            for at, found in self.last.ahead.items()
+        }
+
+    def _new(self) -> Entries:
+        """The new entries of groups that are known at the round."""
+        keys = self.keys.take(pa.array(self.known))
+        found = self.working.new(self.name).lookup(keys, whole_key=True, linear=True)
+        probe = self.known[np.asarray(column(found, INDEX))]
+        return Entries(found, probe, self.rounds[probe])
+
+    def _added(self, found: Entries) -> Addend:
+        """Entries as what is added to their groups."""
+        return Addend.of(self.spec, found.table, found.probe)
+
+    def _shown(self, values: Running, some: Ints) -> Shown:
+        """What is shown of some groups, of those that have rows."""
+        there = some[values.have_rows(self.spec.count)[some]]
+        return Shown(values.at(there).shown(self.stratum), there)
+
+    def _shown_below(self, side: int, lower: Running) -> list[Shown]:
+        """What is shown of all groups at the round before: of those that are known it was shown then."""
+        found = []
+        if self.last is not None:
+            found.append((self.last.before, self.last.now)[side].shown.placed(self.of_last))
+        if len(self.unknown):
+            found.append(self._shown(lower, self.unknown))
+        return found
+
+    def _told(self, told: list[tuple[Shown, int]]) -> tuple[pa.Table, pa.Array]:
+        """Values of groups as components, each with its weight in the change."""
+        at = pa.array(np.concatenate([s.at for s, _ in told]))
+        values = pa.concat_tables([s.table for s, _ in told])
+        keys = {n: column(self.keys, n).take(at) for n in self.stratum.group.columns}
+        weights = np.concatenate([np.full(len(s.at), w) for s, w in told])
+        return pa.table({**keys, **{n: values.column(n) for n in values.column_names}}), pa.array(
+            weights
+        )
+
+    def _kept(self, sides: list[Side], waiting: dict[int, list[Entries]], moved: Bools) -> Sums:
+        """What the next visit is to know: of groups that have moved, which are visited where they have entries."""
+        live = np.flatnonzero(moved)
+        place = np.full(len(moved) + 1, -1, np.int64)
+        place[live] = np.arange(len(live))
+        groups, before, now = self.keys, *sides
+        if len(live) < len(moved):
+            groups = self.keys.take(pa.array(live))
+            before, now = (Side(s.sums.at(live), s.shown.placed(place)) for s in sides)
+        ahead = {
+            at: [Entries(e.table, place[e.probe], e.round) for e in found]
+            for at, found in waiting.items()
+        }
+        return Sums(groups, before, now, ahead)
+
+
+def _places(keys: pa.Table, names: list[str], last: Sums | None) -> Ints:
+    """Where groups are among those that the last visit found; -1 for those that are not there."""
+    out = np.full(keys.num_rows, -1, np.int64)
+    if last is None:
+        return out
     held, wanted = hashes(last.groups), hashes(keys)
     places = np.minimum(np.searchsorted(held, wanted), len(held) - 1)
     some = np.flatnonzero(held[places] == wanted)
     found, asked = last.groups.take(pa.array(places[some])), keys.take(pa.array(some))
     if names:  # without any there is one group
         some = some[equal(*(all_parts([column(t, n) for n in names]) for t in (found, asked)))]
-    return some, pa.array(places[some])
-
-
-def _totals(spec: MapSpec, found: list[Entries], groups: int) -> Values:
-    """The ring values of entries, added up for each of the keys that they were found for; zero for the others."""
-    probe = np.concatenate([e.probe for e in found])
-    if not len(probe):
-        return {n: zeros(t, groups) for n, t in spec.ring}
-    order = np.argsort(probe, kind="stable")
-    probe = probe[order]
-    starts = np.flatnonzero(np.append(True, probe[1:] != probe[:-1]))
-    places = np.full(groups, len(starts), np.int64)
-    places[probe[starts]] = np.arange(len(starts))
-    out = {}
-    for n, t in spec.ring:
-        values = pa.concat_arrays([column(e.table, n) for e in found]).take(pa.array(order))
-        total = sums(values, starts)
-        if len(starts) < groups:
-            total = pa.concat_arrays([total, zeros(t, 1)])
-        out[n] = total.take(pa.array(places))
+    out[some] = places[some]
     return out
 
 
-def _plus(a: Values, b: Values) -> Values:
-    return {n: plus(v, b[n]) for n, v in a.items()}
-
-
-def _told(stratum: Stratum, keys: pa.Table, sides: tuple[Values, ...]) -> tuple[pa.Table, pa.Array]:
-    """The values of groups as components, each with its weight in the change; of groups without rows there are none."""
-    assert len(sides) == SIDES
-    count, tables, weights = spec_of(stratum.group).count, [], []
-    names = stratum.group.columns
-    for values, weight in zip(sides, WEIGHTS, strict=True):
-        there = np.flatnonzero(np.asarray(values[count]))
-        table = pa.table({**{n: column(keys, n) for n in names}, **values}).take(pa.array(there))
-        shape = {n: column(table, n) for n in names} | shown(stratum, table)
-        tables.append(pa.table(shape))
-        weights.append(np.full(len(there), weight))
-    return pa.concat_tables(tables), pa.array(np.concatenate(weights))
+def _wait(waiting: dict[int, list[Entries]], found: Entries) -> None:
+    """Has entries wait for their rounds."""
+    for at in np.unique(found.round):
+        waiting.setdefault(int(at), []).append(found.kept(found.round == at))
 
 
 def _later(keys: pa.Table, at: str, ahead: list[Entries], moved: Bools) -> pa.Table:

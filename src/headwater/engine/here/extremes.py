@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from headwater.plan.program import ENDS, FromBag
-from headwater.state.arrangement import INDEX, Arrangement
-from headwater.state.keys import Bools, Ints, compared, equal, parts
-from headwater.state.run import cast, column
+from headwater.state.arrangement import INDEX, Arrangement, are_same
+from headwater.state.columns import Column, arrow, column, joined, parts_of, taken, worked
+from headwater.state.keys import Bools, Ints, absent_in, compared
+from headwater.state.run import cast
 
 
 class Before(NamedTuple):
@@ -40,11 +40,8 @@ class Extremes(NamedTuple):
 
     def with_searched(self, found: pa.Array) -> pa.Array:
         """The extremes, with those that were searched for."""
-        count = len(self.values)
-        places = np.arange(count, dtype=np.int64)
-        places[self.unknown] = count + np.arange(len(found), dtype=np.int64)
-        both = pa.concat_arrays([self.values, cast(found, self.values.type)])
-        return both.take(pa.array(places))
+        searched = worked(cast(found, self.values.type))
+        return arrow(_instead(worked(self.values), self.unknown, searched))
 
 
 def by_change(
@@ -59,25 +56,41 @@ def by_change(
     if item or len(new.refs) > 1 or any(o.descending for o in new.spec.order):
         return None
     places = before.places
-    old = column(before.components, b.column).take(pa.array(places, mask=places < 0))
+    old = _found_at(column(before.components, b.column), places)
     unknown = np.zeros(len(places), np.bool_) if was_empty else before.unanswered.copy()
     if not new.refs:
-        return Extremes(old, np.flatnonzero(unknown))
+        return Extremes(arrow(old), np.flatnonzero(unknown))
     # A run has the entries of a group together, in order.
     at, counts = (np.asarray(column(found, n)) for n in (INDEX, new.spec.count))
-    elements = cast(column(found, b.items[0]), old.type)
+    elements = worked(cast(column(found, b.items[0]), arrow(old).type))
     came = np.flatnonzero(counts > 0)
     nearest = np.full(len(places), -1, np.int64)
     in_turn = (
         came if last else came[::-1]
     )  # of several that are written to one place the last one stays
     nearest[at[in_turn]] = in_turn
-    added = elements.take(pa.array(nearest, mask=nearest < 0))
-    sign = compared(parts(added), parts(old))
-    sign[np.asarray(old.is_null())] = 1 if last else -1
-    further = (sign > 0 if last else sign < 0) & (nearest >= 0)
-    values = pc.if_else(pa.array(further), added, old)
+    groups = np.flatnonzero(nearest >= 0)
+    added, was = taken(elements, nearest[groups]), taken(old, groups)
+    sign = compared(parts_of([added]), parts_of([was]))
+    sign[absent_in(arrow(was))] = 1 if last else -1
+    further = np.flatnonzero(sign > 0 if last else sign < 0)
+    values = _instead(old, groups[further], taken(added, further))
     went = np.flatnonzero(counts < 0)
-    taken = equal(parts(elements.take(pa.array(went))), parts(old.take(pa.array(at[went]))))
-    unknown[at[went[taken]]] = True
-    return Extremes(values, np.flatnonzero(unknown))
+    gone = are_same(parts_of([taken(elements, went)]), parts_of([old]), at[went])
+    unknown[at[went[gone]]] = True
+    return Extremes(arrow(values), np.flatnonzero(unknown))
+
+
+def _instead(values: Column, at: Ints, others: Column) -> Column:
+    """Values with others at some places; any of them may be NULL."""
+    places = np.arange(len(values), dtype=np.int64)
+    places[at] = len(values) + np.arange(len(at), dtype=np.int64)
+    return taken(joined([values, others]), places)
+
+
+def _found_at(values: pa.Array, places: Ints) -> Column:
+    """The values at some places, NULL where that is -1."""
+    nowhere = places < 0
+    if nowhere.any():
+        return worked(values.take(pa.array(places, mask=nowhere)))
+    return taken(worked(values), places)

@@ -6,23 +6,28 @@ task, Arrow or Spark in the driver.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headwater.calculus.types import DyadicType, RingType
 from headwater.engine import policy
 from headwater.engine.here import arrow
 from headwater.engine.probing import probe
-from headwater.engine.rings import ODD, product, ring_columns, spec_of
+from headwater.engine.rings import ODD, is_shared, product, products, ring_columns, spec_of
+from headwater.engine.rings import shared as kept_once
 from headwater.plan.program import WEIGHT, AddUp, Bind, Expand, Filter, Lookup, Map, Statement, Step
-from headwater.state.adding import zeros
+from headwater.state.adding import sums, zeros
 from headwater.state.arrangement import INDEX, WHOLE, Arrangement, Share, stretch
-from headwater.state.entries import any_ring, total
+from headwater.state.columns import arrow as arrow_column
+from headwater.state.columns import taken, worked
+from headwater.state.entries import any_ring
 from headwater.state.hashing import hash_keys
-from headwater.state.run import MapSpec, cast, column, hashes, prepared
+from headwater.state.keys import boundaries, canonical, sort_order
+from headwater.state.run import MapSpec, cast, column, hashes, sort_columns
 
 Scalars = Callable[[Sequence[Bind | Filter], pa.Table], pa.Table]
 """Who evaluates binds and filters: a table in, the table with new columns and fewer rows out."""
@@ -52,6 +57,8 @@ def one_in_arrow(s: Bind | Filter, table: pa.Table, zone: str = "UTC") -> pa.Tab
 
 FEW = 16
 """Rows that are not added up on the way: sorting them takes longer than looking them up."""
+Sum = tuple[str, RingType, tuple[str, ...]]
+"""A ring value: its name, its ring, and the columns that it is the product of."""
 Hop = Lookup | Expand | AddUp
 """Steps that change how many rows there are by other means than a condition."""
 
@@ -121,7 +128,8 @@ def step(
             mine = WHOLE
             if share != WHOLE and into.count(hashes(keys)).sum() >= policy.ENOUGH:
                 mine, share = share, WHOLE
-            table = look_up(s, table, keys, into, mine, most, in_parts=i == last)
+            ends = i == len(groups) - 1
+            table = look_up(s, table, keys, into, mine, most, in_parts=i == last, ends=ends)
         else:
             if isinstance(s, AddUp):
                 table = added_up(s, table)
@@ -151,19 +159,41 @@ def expanded(s: Expand, table: pa.Table) -> pa.Table:
 
 def added_up(s: AddUp, table: pa.Table) -> pa.Table:
     """Rows that are alike as one, with their sums; where all of these are zero there is none. A few are left as they are."""
-    keys = {n: column(table, n) for n in s.by}
-    places = tuple((f"k{i}", c.type) for i, c in enumerate(keys.values()))
-    rings = tuple(c for name, t, _ in s.sums for c in ring_columns(name, t))
-    arrays = dict(zip((n for n, _ in places), keys.values(), strict=True))
-    for name, t, factors in s.sums:
-        arrays |= product(t, name, table, factors)
-    made = pa.table(arrays)
-    if made.num_rows > FEW:
-        spec = MapSpec("rows", places, rings, tuple(n for n, _ in places))
-        made = total(spec, prepared(spec, made.add_column(0, "_h", hashed(made, spec.lookup))))
-        made = made.filter(pa.array(any_ring(spec, made))).drop_columns(["_h"])
-    made = made.rename_columns([*keys, *made.column_names[len(keys) :]])
+    keys = {f"k{i}": column(table, n) for i, n in enumerate(s.by)}
+    if table.num_rows > FEW:
+        rings = tuple(c for name, t, _ in s.sums for c in ring_columns(name, t))
+        spec = MapSpec("rows", tuple((n, c.type) for n, c in keys.items()), rings, tuple(keys))
+        made = summed(spec, keys, table, s.sums)
+        made = made.filter(pa.array(any_ring(spec, made)))
+    else:
+        arrays = dict(keys)
+        for name, t, factors in s.sums:
+            arrays |= product(t, name, table, factors)
+        made = pa.table(arrays)
+    made = made.rename_columns([*s.by, *made.column_names[len(keys) :]])
     return made.append_column(WEIGHT, pa.array(np.ones(made.num_rows, np.int64)))
+
+
+def summed(
+    spec: MapSpec, keys: Mapping[str, pa.Array], table: pa.Table, sums_of: Iterable[Sum]
+) -> pa.Table:
+    """Rows that have the same key as one, with sums of products of columns of a table; exact ones are made once, when they are known."""
+    cells = {n: cast(canonical(keys[n]), t) for n, t in spec.key}
+    h = hash_keys([cells[n] for n in spec.lookup], table.num_rows)
+    by, down = sort_columns(spec, pa.table(cells))
+    order = sort_order(h, by, down)
+    starts = boundaries(h[order], by, order)
+    firsts = pa.array(order[starts])
+    arrays = {n: c.take(firsts) for n, c in cells.items()}
+    for name, t, factors in sums_of:
+        if isinstance(t, DyadicType):
+            exactly, plain = products(name, table, factors)
+            arrays[name] = exactly.sums(order, starts)
+        else:
+            plain = product(t, name, table, factors)
+        for n, c in plain.items():
+            arrays[n] = arrow_column(sums(taken(worked(c), order), starts))
+    return pa.table(arrays)
 
 
 def kept(table: pa.Table, condition: pa.Array) -> pa.Table:
@@ -188,16 +218,23 @@ def look_up(
     share: Share = WHOLE,
     most: int | None = None,
     in_parts: bool = True,
+    ends: bool = False,
 ) -> pa.Table:
     """Every row with each entry at its key, which may come in parts.
 
-    A share of the entries always does; and an entry of a change is there even if it counts no rows.
+    A share of the entries always does; and an entry of a change is there even if it counts no rows. Where the statement
+    `ends` with it, exact sums that find several entries are shared by the rows.
     """
     linear = in_parts or s.version == "change" or share != WHOLE
     found = into.lookup(keys, linear=linear, share=share, most=most)
     at = np.asarray(column(found, INDEX))
     if len(at) != table.num_rows or (at != np.arange(len(at))).any():
-        table = table.take(pa.array(at))
+        several = ends and len(at) > 2 * table.num_rows
+        names = [n for n in table.column_names if f"{n}.nan" in table.column_names]
+        totals = {n: column(table, n) for n in names if several}
+        table = table.drop_columns(list(totals)).take(pa.array(at))
+        for name, values in totals.items():
+            table = table.append_column(name, kept_once(values, at))
     for name, given in s.brings:
         table = table.append_column(given, column(found, name))
     for name, given in s.weights:
@@ -219,13 +256,21 @@ def emit(statement: Statement, table: pa.Table) -> pa.Table:
     if statement.sign < 0:
         negated = pc.negate(column(table, WEIGHT))
         table = table.set_column(table.schema.get_field_index(WEIGHT), WEIGHT, negated)
-    for (name, t), factors in zip(target.ring, statement.ring, strict=False):
-        arrays |= product(t, name, table, factors)
-    for name, t in target.ring[len(statement.ring) :]:
-        for n, stored in ring_columns(name, t):
-            arrays[n] = zeros(stored, table.num_rows)
+    rings = list(zip(target.ring, statement.ring, strict=False))
+    if any(is_shared(table, f) for factors in statement.ring for f in factors):
+        # Each of them was found by several rows, whose sums are fewer.
+        sums_of = [(name, t, factors) for (name, t), factors in rings]
+        made = summed(spec, arrays, table, sums_of)
+        arrays = {n: column(made, n) for n in made.column_names}
+    else:
+        for (name, t), factors in rings:
+            arrays |= product(t, name, table, factors)
     if not arrays:
         return table.select([])
+    rows = len(next(iter(arrays.values())))
+    for name, t in target.ring[len(statement.ring) :]:
+        for n, stored in ring_columns(name, t):
+            arrays[n] = zeros(stored, rows)
     return pa.table(arrays)
 
 
