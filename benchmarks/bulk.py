@@ -63,6 +63,8 @@ CURVES = {
     "ordinary": Size(STATE, (100, 1_000, 10_000, 100_000, STATE, 1_000_000, 10 * STATE)),
 }
 CURVES["full"] = CURVES["ordinary"]
+LOADS = {"small": 20_000, "ordinary": 5_000_000, "full": 50_000_000}
+"""Rows of a load."""
 TURNS = 2
 """How often a change is made in each way; the better turn counts."""
 MOST_HERE = 4_000_000
@@ -116,7 +118,7 @@ def changed(report: Report, spark: SparkSession, home: Path, size: Size, name: s
 
 def load(report: Report, spark: SparkSession, home: Path) -> None:
     """Rows from Parquet into a group-by view, beside Spark writing them sorted and the aggregate beside them; the better of two turns each."""
-    size = SIZES[report.scale].state
+    size = LOADS[report.scale]
     rows = pairs(size, max(size // 5, 1), np.random.default_rng(19))
     pq.write_table(rows, home / "given.parquet", row_group_size=max(size // 8, 1))
     del rows
@@ -206,10 +208,9 @@ class Trial:
         large = n == 0 or n >= self.apart
         ways = ["auto", *(["here"] if n <= MOST_HERE else []), "spark"] if large else ["auto"]
         took: dict[str, list[tuple[float, str]]] = {way: [] for way in ways}
-        for _ in range(
-            TURNS
-        ):  # what came before, Spark above all, is still at work in a first turn
-            for way in ways:
+        for turn in range(TURNS):
+            # Whoever comes after Spark finds it still at work: the second turn is made the other way round.
+            for way in ways if turn % 2 == 0 else reversed(ways):
                 took[way].append(self.applied(change, way, answers))
         seconds, where = min(took["auto"])
         here, on_spark = (min(took[way])[0] if way in took else None for way in ("here", "spark"))

@@ -361,6 +361,7 @@ def tell(report: Report, told: list[Told]) -> None:
         ["case", "rounds", "rows moved", "written", "where"],
         [[named(case), *visited(main.visits)] for case, main, *_ in told],
     )
+    tell_settled(report, told)
     figures = [(case, [main, *larger]) for case, main, larger, *_ in told if larger]
     if figures:
         with report.plot("figures", columns=2, rows=(len(figures) + 1) // 2) as axes:
@@ -373,6 +374,25 @@ def tell(report: Report, told: list[Told]) -> None:
                 axis.set_xlabel("increment")
                 axis.set_ylabel("seconds")
                 axis.legend(fontsize=8)
+
+
+def tell_settled(report: Report, told: list[Told]) -> None:
+    """What the second and the ninth increment had to do, where they are compared and a loop says it."""
+    rows = []
+    for case, main, larger, *_ in told:
+        for n, one in enumerate([main, *larger], 1):
+            if case.settled is None or not any(v.rounds for v in one.visits):
+                continue
+            cells = [
+                f"{1000 * one.seconds[i]:.0f} ms, {one.visits[i].rounds} rounds, {one.visits[i].moved:,} rows"
+                for i in (1, 8)
+            ]
+            rows.append([f"{case.title}, +{short(case.rows * n)}", *cells])
+    if rows:
+        report.say(
+            "The second increment and the ninth: where one of them moves rows in more rounds, it has more to do, whatever was before it."
+        )
+        report.table(["case", "second", "ninth"], rows)
 
 
 def named(case: Case) -> str:

@@ -250,6 +250,8 @@ GROWTH = 1.25
 """How much longer an increment may take at ten times the state."""
 RECOMPUTED = 3
 """At so many of the increments Spark and DuckDB recompute."""
+STREAMED = 6
+"""So many of the increments a stream takes."""
 
 
 # --- running -----------------------------------------------------------------------------------------------------
@@ -313,7 +315,7 @@ def experiment(
         db.view("answer", e.query)
         load, _ = timed(lambda: db.apply(tables))
         rivals = Rivals(e, spark, home) if compare else None
-        streaming = Streaming(spark, home, e.query, tables) if compare and e.streams else None
+        loaded, changes = tables, list[Change]()
         gc.collect()
         seconds: list[float] = []
         commits: list[hw.Commit] = []
@@ -328,20 +330,29 @@ def experiment(
             peak = max(peak, used[0])
             report.sample("increment", taken, "s", experiment=e.name, rows=e.size, jobs=commit.jobs)
             tables = changed(tables, change)
-            if streaming is not None and turn < 6:
-                s = streaming.increment(change["r"][0])
-                others.setdefault("Structured Streaming", []).append(s)
+            changes.append(change)
             if rivals is not None and turn >= e.increments - RECOMPUTED:
                 found = db.table("answer").drop_columns(["_w"])
                 for who, s in rivals.recompute(tables, found).items():
                     others.setdefault(who, []).append(s)
-        if streaming is not None:
-            streaming.close()
+        if compare and e.streams:
+            others["Structured Streaming"] = streamed(e, spark, home, loaded, changes[:STREAMED])
     for who, values in others.items():
         for value in values:
             report.sample(who, value, "s", experiment=e.name, rows=e.size)
     medians = {who: statistics.median(values) for who, values in others.items()}
     return Measured(load, seconds, commits, peak), medians
+
+
+def streamed(
+    e: Experiment, spark: SparkSession, home: Path, loaded: Tables, changes: list[Change]
+) -> list[float]:
+    """Seconds that a stream takes for changes. It looks for files all the time, and so it does not run beside anyone else."""
+    stream = Streaming(spark, home, e.query, loaded)
+    try:
+        return [stream.increment(change["r"][0]) for change in changes]
+    finally:
+        stream.close()
 
 
 def changed(tables: Tables, change: Change) -> Tables:
