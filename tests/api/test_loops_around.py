@@ -73,7 +73,8 @@ def test_what_explain_says(db: hw.Database) -> None:
     assert "start  x0 := ∅\n  step   x0 := each " in text
     assert "ends   when a round changes nothing; 10,000 rounds that do are an error" in text
     assert "last   the last commit moved 6 rows, at rounds 1 to 3: 3, 2, 1" in text
-    assert "Δedges (degree 0, once, against all rounds): look up" in text
+    once = "Δedges (degree 0, once, against all rounds)"
+    assert f"{once}: add up by (x0.src, x0.dst); look up" in text, "edges that differ in costs"
     assert f"Δ{loop} (degree 0, round by round): look up" in text
     assert f"Δ{loop} (degree 0): {{(x0.src, x0.dst) ↦ _w}}" in text, "above the loop"
     assert text.svg.count("<rect") >= 6

@@ -44,19 +44,17 @@ ROWS = st.lists(
 
 @pytest.mark.property
 @pytest.mark.parametrize("by", [("k", "s"), ("s",), ()])
-@pytest.mark.parametrize("few", [0, 16])
+@pytest.mark.parametrize("summing", [True, False])
 @given(rows=ROWS)
 def test_sums_are_those_of_all_rows(
-    few: int, by: tuple[str, ...], rows: list[tuple[Any, ...]]
+    summing: bool, by: tuple[str, ...], rows: list[tuple[Any, ...]]
 ) -> None:
     """By all columns, by some, and by none, as in a view without groups over the sums of another."""
     types = [pa.int64(), pa.string(), pa.float64(), pa.decimal128(10, 2), pa.int64()]
     columns = list(zip(*rows, strict=True)) or [()] * 5
     arrays = [pa.array(list(c), t) for c, t in zip(columns, types, strict=True)]
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(statements, "FEW", few)
-        alike = replace(ALIKE, by=by)
-        made = statements.added_up(alike, pa.table(arrays, names=["k", "s", "x", "y", WEIGHT]))
+    table = pa.table(arrays, names=["k", "s", "x", "y", WEIGHT])
+    made = statements.added_up(replace(ALIKE, by=by), table, summing)
     found: dict[Any, list[Any]] = defaultdict(lambda: [0, 0, Decimal(0)])
     totals = [t.finite for t in sums(made, "t")]
     keys = made.select(list(by)).to_pylist() if by else [{}] * made.num_rows
@@ -77,7 +75,7 @@ def test_sums_are_those_of_all_rows(
     assert {k: v for k, v in found.items() if any(v)} == {
         k: v for k, v in expected.items() if any(v)
     }
-    if not few and made.num_rows > few:
+    if summing:
         assert made.num_rows == len({k for k, v in expected.items() if any(v)})
 
 
@@ -219,3 +217,56 @@ def test_counts_and_zeros_are_known_through_sums(tmp_path: Path) -> None:
         none = replace(add, sums=tuple((n, t, (*f, "z")) for n, t, f in add.sums))
         steps = tuple(y for x in s.steps for y in ((zero, none) if x is add else (x,)))
         assert not _adds_nothing(s, 0) and _adds_nothing(replace(s, steps=steps), 0)
+
+
+# --- rows of sources ---------------------------------------------------------------------------------------------
+
+JOINED = "SELECT r.g, sum(s.v) AS t, count(*) AS n FROM r JOIN s ON r.k = s.k GROUP BY r.g"
+
+
+def joined(db: hw.Database, groups: int, static: bool = False) -> str:
+    """A view over two sources, and the map that rows of `s` fan out by; where `r` is static, none is kept of `s`."""
+    db.source("r", "k BIGINT, g BIGINT", static=static)
+    db.source("s", "k BIGINT, v BIGINT")
+    db.apply({"r": [(k, g) for k in range(20) for g in range(groups)]})
+    db.view("q", JOINED)
+    fans = {
+        after.into
+        for kept in db.program.kept.values()
+        for s in kept.changes.get("s", ())
+        for before, after in zip(s.steps, s.steps[1:], strict=False)
+        if isinstance(before, AddUp)
+    }
+    (fan,) = fans
+    return fan
+
+
+@pytest.mark.parametrize(("groups", "looked_up"), [(5, 20 * 5), (1, 200)])
+def test_rows_of_a_source_that_are_alike_find_what_they_fan_out_by_once(
+    groups: int, looked_up: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """200 rows of 20 keys; not where they find one entry each, as adding them up would cost more."""
+    with hw.open(tmp_path) as db:
+        fan = joined(db, groups)
+        found = Found(monkeypatch)
+        db.apply({"s": [(i % 20, i) for i in range(200)]})
+        assert found.entries[fan] == looked_up
+        told = {r["g"]: (r["t"], r["n"]) for r in db.table("q").to_pylist()}
+        assert told == {g: (sum(range(200)), 200) for g in range(groups)}
+        db.apply({"s": hw.Delta(deletes=[(i % 20, i) for i in range(100)])})
+        told = {r["g"]: (r["t"], r["n"]) for r in db.table("q").to_pylist()}
+        assert told == {g: (sum(range(100, 200)), 100) for g in range(groups)}
+
+
+def test_sums_of_rows_that_find_nothing_may_be_too_large(tmp_path: Path) -> None:
+    """Recomputing never adds them up, so neither do we; rows that do find something are right beside them."""
+    large = 2**62
+    with hw.open(tmp_path) as db:
+        joined(db, 5, static=True)
+        rows = [(99, large)] * 40 + [(i % 20, 1) for i in range(100)]
+        db.apply({"s": rows})
+        told = {r["g"]: (r["t"], r["n"]) for r in db.table("q").to_pylist()}
+        assert told == {g: (100, 100) for g in range(5)}
+        with pytest.raises(hw.HeadwaterError):
+            db.apply({"s": [(3, large)] * 40})
+        assert {r["t"] for r in db.table("q").to_pylist()} == {100}

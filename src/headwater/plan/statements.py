@@ -259,16 +259,16 @@ class Materializer:
     ) -> list[list[str]]:
         """The factors of the ring values so far: where rows may be alike in all that the last block is joined by, their sums.
 
-        So are the rows of an answer, which come in pairs, the old one and the new one. What they differ in must be in
-        factors, and these must be there; of the key only what the block brings may be missing.
+        So are the rows of an answer, which come in pairs, the old one and the new one, and rows of a source that are joined
+        by something else than a key of theirs. What they differ in must be in factors, and these must be there; of the key
+        only what the block brings may be missing.
         """
         inside = {v for v, _ in block.atoms}
         factors = [f for ring in rest.rings for f in ring]
         early = [k for k in rest.key if flow.reads(k)]
         late = [k for k in rest.key if not flow.reads(k)]
         if (
-            rest.drives not in self.program.strata.keys() | self.moving
-            or not block.needed  # one entry is found for each row, if any
+            not block.needed  # one entry is found for each row, if any
             or rest.filters
             or rest.arrays
             or any(block.absorbed)

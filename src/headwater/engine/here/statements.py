@@ -6,6 +6,7 @@ task, Arrow or Spark in the driver.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
@@ -57,6 +58,8 @@ def one_in_arrow(s: Bind | Filter, table: pa.Table, zone: str = "UTC") -> pa.Tab
 
 FEW = 16
 """Rows that are not added up on the way: sorting them takes longer than looking them up."""
+SAMPLE, SEVERAL = 1000, 2
+"""Of about so many rows it is counted how many entries they find; from so many a row on rows are added up before."""
 Sum = tuple[str, RingType, tuple[str, ...]]
 """A ring value: its name, its ring, and the columns that it is the product of."""
 Hop = Lookup | Expand | AddUp
@@ -132,7 +135,8 @@ def step(
             table = look_up(s, table, keys, into, mine, most, in_parts=i == last, ends=ends)
         else:
             if isinstance(s, AddUp):
-                table = added_up(s, table)
+                summing = table.num_rows > FEW and _finds_several(table, groups[i + 1], maps)
+                table = added_up(s, table, summing)
             else:
                 table = expanded(s, table) if isinstance(s, Expand) else scalars(s, table)
             if isinstance(s, Expand) and table.num_rows >= policy.ENOUGH:
@@ -157,15 +161,28 @@ def expanded(s: Expand, table: pa.Table) -> pa.Table:
     return table
 
 
-def added_up(s: AddUp, table: pa.Table) -> pa.Table:
-    """Rows that are alike as one, with their sums; where all of these are zero there is none. A few are left as they are."""
+def _finds_several(table: pa.Table, s: list[Bind | Filter] | Hop, maps: Maps) -> bool:
+    """Whether rows find several entries each in a look-up, by some of them: then it pays to add them up before."""
+    assert isinstance(s, Lookup)
+    into = maps.find(s)
+    some, keys = probes(s, table[:: max(table.num_rows // SAMPLE, 1)], into)
+    return int(into.count(hashes(keys)).sum()) >= SEVERAL * some.num_rows
+
+
+def added_up(s: AddUp, table: pa.Table, summing: bool) -> pa.Table:
+    """Rows that are alike as one, with their sums; where all of these are zero there is none.
+
+    They are left as they are where it is not worth it, or where a sum does not fit: they may find nothing.
+    """
     keys = {f"k{i}": column(table, n) for i, n in enumerate(s.by)}
-    if table.num_rows > FEW:
+    made = None
+    if summing:
         rings = tuple(c for name, t, _ in s.sums for c in ring_columns(name, t))
         spec = MapSpec("rows", tuple((n, c.type) for n, c in keys.items()), rings, tuple(keys))
-        made = summed(spec, keys, table, s.sums)
-        made = made.filter(pa.array(any_ring(spec, made)))
-    else:
+        with contextlib.suppress(OverflowError):
+            made = summed(spec, keys, table, s.sums)
+            made = made.filter(pa.array(any_ring(spec, made)))
+    if made is None:
         arrays = dict(keys)
         for name, t, factors in s.sums:
             arrays |= product(t, name, table, factors)
