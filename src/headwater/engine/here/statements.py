@@ -166,7 +166,7 @@ def _finds_several(table: pa.Table, s: list[Bind | Filter] | Hop, maps: Maps) ->
     assert isinstance(s, Lookup)
     into = maps.find(s)
     some, keys = probes(s, table[:: max(table.num_rows // SAMPLE, 1)], into)
-    return int(into.count(hashes(keys)).sum()) >= SEVERAL * some.num_rows
+    return bool(int(into.count(hashes(keys)).sum()) >= SEVERAL * some.num_rows)
 
 
 def added_up(s: AddUp, table: pa.Table, summing: bool) -> pa.Table:
