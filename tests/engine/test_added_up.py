@@ -224,11 +224,15 @@ def test_counts_and_zeros_are_known_through_sums(tmp_path: Path) -> None:
 JOINED = "SELECT r.g, sum(s.v) AS t, count(*) AS n FROM r JOIN s ON r.k = s.k GROUP BY r.g"
 
 
-def joined(db: hw.Database, groups: int, static: bool = False) -> str:
-    """A view over two sources, and the map that rows of `s` fan out by; where `r` is static, none is kept of `s`."""
+def with_sources(db: hw.Database, groups: int, static: bool) -> None:
     db.source("r", "k BIGINT, g BIGINT", static=static)
     db.source("s", "k BIGINT, v BIGINT")
     db.apply({"r": [(k, g) for k in range(20) for g in range(groups)]})
+
+
+def joined(db: hw.Database, groups: int, static: bool = False) -> str:
+    """A view over two sources, and the map that rows of `s` fan out by; where `r` is static, none is kept of `s`."""
+    with_sources(db, groups, static)
     db.view("q", JOINED)
     fans = {
         after.into
@@ -270,3 +274,13 @@ def test_sums_of_rows_that_find_nothing_may_be_too_large(tmp_path: Path) -> None
         with pytest.raises(hw.HeadwaterError):
             db.apply({"s": [(3, large)] * 40})
         assert {r["t"] for r in db.table("q").to_pylist()} == {100}
+
+
+def test_numbers_of_rows_that_find_nothing_may_be_too_large(tmp_path: Path) -> None:
+    """The same where the view is filled: forty rows are one there, of weight 40, whose product does not fit."""
+    with hw.open(tmp_path) as db:
+        with_sources(db, 5, static=True)
+        db.apply({"s": [(99, 2**62)] * 40 + [(i % 20, 1) for i in range(100)]})
+        db.view("q", JOINED)
+        told = {r["g"]: (r["t"], r["n"]) for r in db.table("q").to_pylist()}
+        assert told == {g: (100, 100) for g in range(5)}

@@ -116,14 +116,10 @@ class _Visit:
         every = np.arange(len(moved))
         sides = [Side(v, self._shown(v, every)) for v in (before, now)]
         told = [
-            *(
-                (sides[0].shown, WEIGHTS[0]),
-                *((s, WEIGHTS[1]) for s in self._shown_below(0, lower)),
-            ),
-            *(
-                (sides[1].shown, WEIGHTS[2]),
-                *((s, WEIGHTS[3]) for s in self._shown_below(1, lower_now)),
-            ),
+            (sides[0].shown, WEIGHTS[0]),
+            *((s, WEIGHTS[1]) for s in self._shown_below(0, lower)),
+            (sides[1].shown, WEIGHTS[2]),
+            *((s, WEIGHTS[3]) for s in self._shown_below(1, lower_now)),
         ]
         ahead = [side.after(self.rounds) for side in (old, new)]
         _wait(waiting, ahead[0].kept(moved[ahead[0].probe]))

@@ -76,11 +76,8 @@ class Running:
         """The values with entries added, each to the one at its place."""
         out = self.columns
         for a in added:
-            out = (
-                {n: _plus_at(c, a.places, a.columns[n]) for n, c in out.items()}
-                if len(a.places)
-                else out
-            )
+            if len(a.places):
+                out = {n: _plus_at(c, a.places, a.columns[n]) for n, c in out.items()}
         return Running(out)
 
     def have_rows(self, count: str) -> Bools:

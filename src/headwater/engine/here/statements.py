@@ -6,7 +6,6 @@ task, Arrow or Spark in the driver.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
@@ -135,8 +134,7 @@ def step(
             table = look_up(s, table, keys, into, mine, most, in_parts=i == last, ends=ends)
         else:
             if isinstance(s, AddUp):
-                summing = table.num_rows > FEW and _finds_several(table, groups[i + 1], maps)
-                table = added_up(s, table, summing)
+                table = _before(s, table, groups[i + 1], maps)
             else:
                 table = expanded(s, table) if isinstance(s, Expand) else scalars(s, table)
             if isinstance(s, Expand) and table.num_rows >= policy.ENOUGH:
@@ -161,28 +159,36 @@ def expanded(s: Expand, table: pa.Table) -> pa.Table:
     return table
 
 
-def _finds_several(table: pa.Table, s: list[Bind | Filter] | Hop, maps: Maps) -> bool:
-    """Whether rows find several entries each in a look-up, by some of them: then it pays to add them up before."""
-    assert isinstance(s, Lookup)
-    into = maps.find(s)
-    some, keys = probes(s, table[:: max(table.num_rows // SAMPLE, 1)], into)
-    return bool(int(into.count(hashes(keys)).sum()) >= SEVERAL * some.num_rows)
+def _before(s: AddUp, table: pa.Table, after: list[Bind | Filter] | Hop, maps: Maps) -> pa.Table:
+    """Rows added up before a look-up, where by some of them they find several entries each.
+
+    A number that does not fit may be of rows that find nothing, which recomputing would not look at: they are left out then.
+    """
+    assert isinstance(after, Lookup)
+    into = maps.find(after)
+    try:
+        return added_up(s, table, table.num_rows > FEW and _finds_several(after, table, into))
+    except OverflowError:
+        found, keys = probes(after, table, into)
+        there = into.count(hashes(keys)) > 0
+        return added_up(s, found.filter(pa.array(there)), False)
+
+
+def _finds_several(after: Lookup, table: pa.Table, into: Arrangement) -> bool:
+    """Whether rows find several entries each, by a sample of them."""
+    some, keys = probes(after, table[:: max(table.num_rows // SAMPLE, 1)], into)
+    return bool(into.count(hashes(keys)).sum() >= SEVERAL * some.num_rows)
 
 
 def added_up(s: AddUp, table: pa.Table, summing: bool) -> pa.Table:
-    """Rows that are alike as one, with their sums; where all of these are zero there is none.
-
-    They are left as they are where it is not worth it, or where a sum does not fit: they may find nothing.
-    """
+    """Rows that are alike as one, with their sums, and where all of these are zero none; or, without summing, each by itself."""
     keys = {f"k{i}": column(table, n) for i, n in enumerate(s.by)}
-    made = None
     if summing:
         rings = tuple(c for name, t, _ in s.sums for c in ring_columns(name, t))
         spec = MapSpec("rows", tuple((n, c.type) for n, c in keys.items()), rings, tuple(keys))
-        with contextlib.suppress(OverflowError):
-            made = summed(spec, keys, table, s.sums)
-            made = made.filter(pa.array(any_ring(spec, made)))
-    if made is None:
+        made = summed(spec, keys, table, s.sums)
+        made = made.filter(pa.array(any_ring(spec, made)))
+    else:
         arrays = dict(keys)
         for name, t, factors in s.sums:
             arrays |= product(t, name, table, factors)
