@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import headwater as hw
-from headwater.engine.here.running import Addend, Running
+from headwater.engine.here.carried import Addend, Carried
 from headwater.state import exact
 from headwater.state.arrangement import Arrangement
 from headwater.state.run import MapSpec
@@ -135,7 +135,7 @@ def test_products_that_are_added_up_before_they_are_made(
 )
 def test_running_sums_are_sums(rounds: list[list[tuple[int, float, int]]]) -> None:
     spec = MapSpec("m", (("k", pa.int64()),), (("r0", pa.int64()), ("r1", exact.STORED)), ("k",))
-    values, told = Running.zero(spec, 5), [[0, Fraction(0)] for _ in range(5)]
+    values, told = Carried.zero(spec, 5), [[0, Fraction(0)] for _ in range(5)]
     for some in rounds:
         at = np.array([p for p, _, _ in some], np.int64)
         numbers = exact.stored(exact.of_doubles(np.array([x for _, x, _ in some], np.float64)))

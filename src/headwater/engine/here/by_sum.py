@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.engine.here.by_round import WEIGHTS, Entries, at_round, entries, round_of
-from headwater.engine.here.running import Addend, Running
+from headwater.engine.here.carried import Addend, Carried
 from headwater.engine.rings import spec_of
 from headwater.engine.working import Working
 from headwater.plan.program import Stratum
@@ -44,7 +44,7 @@ class Shown(NamedTuple):
 class Side(NamedTuple):
     """The sums of groups at a round, before the increment or now, and what is shown of them."""
 
-    sums: Running
+    sums: Carried
     shown: Shown
 
 
@@ -126,10 +126,10 @@ class _Visit:
         later = _later(self.keys.select(self.stratum.group.columns), self.at, ahead, moved)
         return Changed(self._told(told), later, self._kept(sides, waiting, moved))
 
-    def _lower(self, side: int) -> Running:
+    def _lower(self, side: int) -> Carried:
         """The sums up to the round before, of groups that are known."""
         if self.last is None:
-            return Running.zero(self.spec, len(self.places))
+            return Carried.zero(self.spec, len(self.places))
         return (self.last.before, self.last.now)[side].sums.at(self.places)
 
     def _waiting(self) -> dict[int, list[Entries]]:
@@ -152,12 +152,12 @@ class _Visit:
         """Entries as what is added to their groups."""
         return Addend.of(self.spec, found.table, found.probe)
 
-    def _shown(self, values: Running, some: Ints) -> Shown:
+    def _shown(self, values: Carried, some: Ints) -> Shown:
         """What is shown of some groups, of those that have rows."""
         there = some[values.have_rows(self.spec.count)[some]]
         return Shown(values.at(there).shown(self.stratum), there)
 
-    def _shown_below(self, side: int, lower: Running) -> list[Shown]:
+    def _shown_below(self, side: int, lower: Carried) -> list[Shown]:
         """What is shown of all groups at the round before: of those that are known it was shown then."""
         found = []
         if self.last is not None:

@@ -1,4 +1,4 @@
-"""Running sums: the ring values of groups, to which entries are added as rounds go by.
+"""Sums that are carried: the ring values of groups, to which entries are added as rounds go by.
 
 A sum that is not rounded stays in limbs while it is added to: packing and unpacking it for every addition would be most
 of the work. 64-bit numbers are numpy's, and all others Arrow's.
@@ -43,23 +43,23 @@ class Addend(NamedTuple):
         return Addend(places[starts], columns)
 
 
-class Running:
+class Carried:
     """The ring columns of some groups, a value for each. They are never changed: what is added makes new ones."""
 
     def __init__(self, columns: dict[str, Any]):
         self.columns = columns
 
     @staticmethod
-    def zero(spec: MapSpec, groups: int) -> Running:
+    def zero(spec: MapSpec, groups: int) -> Carried:
         """Groups to which nothing was added yet."""
-        return Running(
+        return Carried(
             {
                 n: exact.no_limbs(groups) if t == exact.STORED else worked(zeros(t, groups))
                 for n, t in spec.ring
             }
         )
 
-    def at(self, places: Ints) -> Running:
+    def at(self, places: Ints) -> Carried:
         """The values at some places, and zero where that is -1."""
         none = np.flatnonzero(places < 0)
         out: dict[str, Any] = {}
@@ -70,15 +70,15 @@ class Running:
             else:
                 some = taken(c, np.maximum(places, 0))
                 out[n] = replaced(some, none, taken(nothing(some), none))
-        return Running(out)
+        return Carried(out)
 
-    def plus(self, *added: Addend) -> Running:
+    def plus(self, *added: Addend) -> Carried:
         """The values with entries added, each to the one at its place."""
         out = self.columns
         for a in added:
             if len(a.places):
                 out = {n: _plus_at(c, a.places, a.columns[n]) for n, c in out.items()}
-        return Running(out)
+        return Carried(out)
 
     def have_rows(self, count: str) -> Bools:
         """Whether groups have rows."""
