@@ -284,3 +284,20 @@ def test_numbers_of_rows_that_find_nothing_may_be_too_large(tmp_path: Path) -> N
         db.view("q", JOINED)
         told = {r["g"]: (r["t"], r["n"]) for r in db.table("q").to_pylist()}
         assert told == {g: (100, 100) for g in range(5)}
+
+
+def test_a_kept_sum_that_is_too_large_is_said_and_its_hint_helps(tmp_path: Path) -> None:
+    """Sums of `s` are kept for rows of `r` to come, also of keys that `r` has not yet; recomputing would not meet them."""
+    rows = [(99, 2**62)] * 40 + [(1, 1)]
+    wide = JOINED.replace("sum(s.v)", "sum(cast(s.v AS DECIMAL(38, 0)))")
+    with hw.open(tmp_path) as db:
+        joined(db, 5)
+        with pytest.raises(hw.HeadwaterError, match="where the rows that it adds up reach") as e:
+            db.apply({"s": rows})
+        assert "sum(cast(x AS DECIMAL(38, 0)))" in str(e.value)
+        assert db.table("q").num_rows == 0
+        db.drop("q")
+        db.view("q", wide)
+        db.apply({"s": rows})
+        told = {r["g"]: (r["t"], r["n"]) for r in db.table("q").to_pylist()}
+        assert told == {g: (1, 1) for g in range(5)}

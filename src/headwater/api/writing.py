@@ -377,8 +377,10 @@ class Writable(Finals):
         except HeadwaterError:
             raise
         except OverflowError as e:
+            # Sums are also kept of rows that a join may drop, so that recomputing need not meet this one.
             raise EngineError(
-                f"{e}; recomputing the query would overflow too", hint="cast to a wider type"
+                f"{e}; recomputing would overflow too where the rows that it adds up reach an answer",
+                hint="add up in a wider type, for example sum(cast(x AS DECIMAL(38, 0)))",
             ) from e
         except Unclear as e:
             raise StateError(
