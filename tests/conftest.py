@@ -6,6 +6,7 @@ examples for each law as FUZZ_EXAMPLES says, and remembers failures like the oth
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Generator
@@ -72,3 +73,13 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
     before = started()
     yield
     _fail_if_started(item, before)
+
+
+def pytest_collection_finish() -> None:
+    """Leaves the tests themselves, some millions of objects, out of Python's search for cycles: that took a fifth of the time."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_sessionfinish() -> None:
+    gc.unfreeze()
