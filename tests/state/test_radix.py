@@ -35,25 +35,52 @@ def test_an_order_of_numbers_is_the_stable_one(kind: str) -> None:
     assert (order_of(values) == np.argsort(values, kind="stable")).all()
 
 
+SHORT = pa.array(RNG.integers(0, 5, N))
+DATES = pa.array(RNG.integers(-40_000, 40_000, N).astype(np.int32)).cast(pa.date32())
+ENDS = pa.array(RNG.choice(np.array([LEAST, -1, 0, MOST]), N))
+COLUMNS = {
+    "that fit into one number": [SHORT, DATES],
+    "of which a part fits": [SHORT, DATES, ENDS],
+    "that are longer than a number": [ENDS, pa.array(HASHES)],
+    "of hashes with several rows each": [pa.array(HASHES[: N // 4].repeat(4)), SHORT],
+    "that are longer than a number and all alike": [ENDS.take(pa.array([0] * N))] * 3,
+    "as numpy has them": [RNG.integers(-3, 3, N), RNG.integers(LEAST, MOST, N)],
+    "none": [],
+}
+GROUPS = {
+    "one group": np.zeros(N, np.int64),
+    "large groups": np.sort(RNG.integers(0, 3, N)),
+    "small groups": np.sort(RNG.integers(0, N // 3, N)),
+    "a row each": np.arange(N),
+}
+
+
 @pytest.mark.parametrize("down", [set(), {0}, {1, 2}])
-def test_an_order_by_columns_is_the_stable_one(down: set[int]) -> None:
-    columns = [
-        pa.array(RNG.integers(0, 5, N)),
-        pa.array(RNG.integers(-40_000, 40_000, N).astype(np.int32)).cast(pa.date32()),
-        pa.array(RNG.choice(np.array([LEAST, -1, MOST]), N)),
+@pytest.mark.parametrize("group", GROUPS)
+@pytest.mark.parametrize("kind", COLUMNS)
+def test_an_order_by_columns_is_the_stable_one(kind: str, group: str, down: set[int]) -> None:
+    columns, groups = COLUMNS[kind], GROUPS[group].tolist()
+    numbers = [
+        (c.cast(pa.int32()) if c.type == pa.date32() else c).to_pylist()
+        if isinstance(c, pa.Array)
+        else c.tolist()
+        for c in columns
     ]
-    numbers = [np.asarray(c.cast(pa.int32() if c.type == pa.date32() else c.type)).astype(object)
-               for c in columns]  # fmt: skip
-    signed = [(-x if i in down else x) for i, x in enumerate(numbers)]
-    found = by_columns(columns, down)
+    signed = [[-v for v in x] if i in down else x for i, x in enumerate(numbers)]
+    found = by_columns(np.asarray(GROUPS[group]), columns, down)
     assert found is not None
-    assert found.tolist() == sorted(range(N), key=lambda i: tuple(x[i] for x in signed))
+    assert found.tolist() == sorted(range(N), key=lambda i: (groups[i], *(x[i] for x in signed)))
 
 
-def test_columns_that_have_no_digits_are_left_to_comparing() -> None:
-    assert by_columns([pa.array(["a"] * N)]) is None
-    assert by_columns([pa.array([None, *range(N)])]) is None
-    assert by_columns([pa.array(HASHES)] * 3) is None
+def test_no_rows_are_in_order() -> None:
+    found = by_columns(np.zeros(0, np.int64), [pa.array([], pa.int64())])
+    assert found is not None and found.tolist() == []
+
+
+def test_columns_that_are_no_numbers_are_left_to_comparing() -> None:
+    group = np.arange(N)
+    assert by_columns(group, [pa.array(["a"] * N)]) is None
+    assert by_columns(group, [pa.array([None, *range(N - 1)])]) is None
 
 
 def test_entries_of_a_hash_are_in_the_order_of_their_parts_either_way() -> None:

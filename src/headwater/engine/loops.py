@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headwater.engine import policy
 from headwater.engine.change import Change, schema_of
 from headwater.engine.here import by_round, by_sum
 from headwater.engine.here.answers import at_rounds, different, keep_answers, read_for, rows, signed
@@ -35,6 +36,8 @@ from headwater.state.run import LEAST, MOST, column
 
 TURNS = 50
 """After so many rounds that take each other back a loop is asked whether that will ever end."""
+TOLD = 250_000
+"""Rows that a collection changed by, from which on they are added up over rounds: with fewer whoever reads them does it."""
 
 if TYPE_CHECKING:
     from headwater.engine.increment import Increment
@@ -89,6 +92,8 @@ class Rounds:
         """Of each relation the statements that wait: no round reads what they give, and they look nothing up, so that of
         all changes together they give what they would of one after another."""
         self.waiting_changes: dict[str, list[pa.Table]] = {}
+        self.round_is_read = {n for n in loop.collections if self._reads_round(n)}
+        """The collections of which somebody outside asks for the round."""
         if loop.until is None:  # whose end is found by what is kept of every round
             read = self.looked_up | self.answered
             for n, some in self.statements.items():
@@ -102,6 +107,15 @@ class Rounds:
                 if s.as_added and s.group.name not in self.looked_up and readers == (s,):
                     self.as_added[s.group.name] = s
             self.answered -= self.as_added.keys()
+
+    def _reads_round(self, name: str) -> bool:
+        """Whether maps outside of the loop ask for the round of a collection's rows."""
+        program, mine = self.increment.program, set(self.loop.maps)
+        outside = [m for m in self.increment.routes.readers.get(name, ()) if m.name not in mine]
+        kept = [program.kept[m.name] for m in outside if m.name in program.kept]
+        every = [s for k in kept for s in k.every]
+        asked = [t for s in every for t in (s, *s.changes) if t.drives == name]
+        return any(field == ROUND for s in asked for _, field in s.columns)
 
     def run(self) -> None:
         """Visits the rounds at which something is touched, until there is none."""
@@ -119,9 +133,8 @@ class Rounds:
 
     def _finish(self) -> None:
         """Carries what could wait, and leaves the changes of the collections, those of all rounds together."""
-        for name, tables in self.waiting_changes.items():
-            self.increment.changes[name] = Change.of(pa.concat_tables(tables))
-        self.increment.execute([s for n in self.waiting_changes for s in self.in_the_end[n]])
+        for name in list(self.waiting_changes):
+            self._carry_waiting(name)
         self._merge_added()
         for name in self.loop.strata:
             self.increment.changes.pop(name, None)
@@ -149,16 +162,39 @@ class Rounds:
             if s.name in self.loop.collections:
                 count += change.num_rows
                 self.last[1][s.name] = change
-                self.moved.setdefault(s.name, []).append(change)
-            if self.in_the_end.get(s.name):
-                self.waiting_changes.setdefault(s.name, []).append(change)
+                self._tell(s.name, change)
             if self.statements[s.name]:
                 self.increment.changes[s.name] = Change.of(change)
                 self.increment.execute(self.statements[s.name])
                 self._collect()
+            if self.in_the_end.get(s.name):
+                waiting = self.waiting_changes.setdefault(s.name, [])
+                waiting.append(change)
+                if _rows_of(waiting) >= policy.PER_PIECE:
+                    self._carry_waiting(s.name)
         if count and self.loop.times is None:
             self._check(at)
         return count
+
+    def _carry_waiting(self, name: str) -> None:
+        """Carries what waits of a relation."""
+        changes = self.waiting_changes.pop(name)
+        self.increment.changes[name] = Change.of(pa.concat_tables(changes))
+        self.increment.execute(self.in_the_end[name])
+
+    def _tell(self, name: str, change: pa.Table) -> None:
+        """Notes what a collection changed by at a round, for those who read it outside.
+
+        A value that moves at many rounds goes and comes at each of them. Where nobody asks for the round, many rows are added up
+        over all rounds, so that what is told, and held, is what the collection changed by in all.
+        """
+        told = self.moved.setdefault(name, [])
+        told.append(change)
+        if name in self.round_is_read or _rows_of(told[1:]) < max(TOLD, told[0].num_rows):
+            return
+        every = pa.concat_tables(told)
+        at_none = by_round.at_round(every, ROUND, np.zeros(every.num_rows, np.int64))
+        self.moved[name] = [consolidated(at_none)]
 
     def _change(self, s: Stratum, at: int) -> pa.Table:
         """The rows of a stratum that come and go at a round: those of touched groups, and those that were added."""
@@ -215,7 +251,7 @@ class Rounds:
             what = f"two rounds of a loop alternate: what comes at one goes at the next, at round {at:,}"
             hint = "let the step keep what it has, as UNION does; or say with times= how many rounds there are"
         else:
-            rows = sum(t.num_rows for t in self.last[1].values())
+            rows = _rows_of(list(self.last[1].values()))
             what = f"a loop has not ended after {self.loop.limit:,} rounds: {rows:,} rows came or went at the last one"
             hint = "put a bound on what grows; or allow for more rounds, or say with times= how many there are"
         raise NoFixpoint(
@@ -243,6 +279,10 @@ class Rounds:
                 [*(n for n, _ in s.row), WEIGHT]
             )
         return table.filter(pc.equal(table.column(ROUND), at))
+
+
+def _rows_of(tables: list[pa.Table]) -> int:
+    return sum(t.num_rows for t in tables)
 
 
 def _linear(s: Statement) -> bool:

@@ -190,11 +190,16 @@ class Kept:
     products: tuple[Product, ...] | None = None
 
     @property
+    def every(self) -> list[Statement]:
+        """The statements of all of these ways."""
+        of_one = [s for statements in self.changes.values() for s in statements]
+        products = [p.statement for p in self.products or ()]
+        return [*of_one, *self.filling, *(self.at_once or ()), *products]
+
+    @property
     def reads(self) -> set[str]:
         """The maps that are looked up to keep it, in any of these ways."""
-        every = [s for statements in self.changes.values() for s in statements]
-        every += [*self.filling, *(self.at_once or ()), *(p.statement for p in self.products or ())]
-        return {name for s in every for name in s.reads}
+        return {name for s in self.every for name in s.reads}
 
 
 @dataclass(frozen=True)

@@ -209,16 +209,11 @@ def sort_order(
     places = np.flatnonzero(tied)
     some, down = order[places], descending or set()
     group = np.cumsum(np.append(0, sorted_h[places][1:] != sorted_h[places][:-1]))
-    by_numbers = _by_numbers(group, [plain(c) for c in columns], some, down)
+    rows = pa.array(some)
+    taken = [c[some] if type(c) is np.ndarray else c.take(rows) for c in columns]
+    by_numbers = by_columns(group, taken, down)
     if by_numbers is not None:
         order[places] = some[by_numbers]
-        return order
-    rows = pa.array(some)
-    taken = [pa.array(c[some]) if type(c) is np.ndarray else c.take(rows) for c in columns]
-    group = pa.array(group)
-    by_digits = by_columns([group, *taken], {i + 1 for i in down})
-    if by_digits is not None:
-        order[places] = order[places][by_digits]
         return order
     names = [f"p{i}" for i in range(len(columns))]
     table = pa.table([group, *taken], ["h", *names])
@@ -230,18 +225,6 @@ def sort_order(
     by_key = np.asarray(pc.sort_indices(table, sort_keys=keys))
     order[places] = order[places][by_key]
     return order
-
-
-def _by_numbers(
-    group: Ints, columns: Sequence[Ints | None], some: Ints, down: Collection[int]
-) -> Ints | None:
-    """The stable order of a few rows by columns of numbers; None of others, and of many."""
-    if len(some) >= FEW or any(c is None for c in columns):
-        return None
-    taken = [c[some] for c in columns if c is not None]
-    # What goes down is turned round by its bits, which no number is too small for.
-    upwards = [~c if i in down else c for i, c in enumerate(taken)]
-    return np.lexsort([*reversed(upwards), group])
 
 
 def boundaries(h: Ints, columns: Sequence[pa.Array | Ints], order: Ints | None = None) -> Ints:

@@ -2,8 +2,8 @@
 
 numpy sorts numbers of 16 bits by counting, in a few milliseconds a million, so that two passes, the lower digit first,
 sort numbers of 32 bits. Hashes are spread evenly: their first 32 bits tell nearly all of them apart, and the few that
-share those and differ behind them are sorted as they are. Several columns are sorted the last one first, each by as
-many digits as it has.
+share those and differ behind them are sorted as they are. Rows in groups are sorted by one number for all of their columns: what is nearly in
+order numpy sorts in a fraction of the time.
 
 Equal numbers stay in the order in which they were given: every order that this gives is stable.
 """
@@ -26,8 +26,10 @@ RUNS = 64
 """Sorted stretches, one after another, that are merged faster than sorted anew."""
 FIRST, SECOND = (3, 2) if sys.byteorder == "little" else (0, 1)
 """Where the digits of a 64-bit number that count most are among its four."""
-MOST_DIGITS = 8
-"""Columns of more digits are sorted faster by comparing rows."""
+BITS = 63
+"""Bits of a number by which rows of several columns are sorted; the last one is its sign."""
+LARGE = 1000
+"""Rows of a group, in the mean, from which on numbers by group are sorted as though they were in no order."""
 
 
 def order_of(values: Ints) -> Ints:
@@ -79,29 +81,61 @@ def _in_order(values: Ints, order: Ints) -> Ints:
     return order
 
 
-def by_columns(columns: Sequence[pa.Array], down: Collection[int] = ()) -> Ints | None:
-    """The stable order by columns of whole numbers, those at `down` from the highest; None of others, or where it is no gain."""
-    if not columns or len(columns[0]) < FEW:
-        return None
-    ranges: list[tuple[Numbers, int]] = []
-    for i, c in enumerate(columns):
-        found = None if c.null_count else _numbers(c)
-        if found is None:
+def by_columns(
+    group: Ints, columns: Sequence[pa.Array | Ints], down: Collection[int] = ()
+) -> Ints | None:
+    """The stable order by group, which ascends from 0, and then by columns of whole numbers, those at `down` from the highest.
+
+    None of other columns. Group and columns are put into one number, as much of them as fits; what is in order by its
+    group nearly is in order by this number, and sorted in a fraction of the time that sorting by columns takes.
+    """
+    numbers = [_numbers(c) for c in columns]
+    used = int(group[-1]).bit_length() if len(group) else 0
+    code, whole = group.copy(), True
+    for i, c in enumerate(numbers):
+        if c is None:
             return None
-        low, high = int(found.min()), int(found.max())
-        if sum(digits(m) for _, m in ranges) + digits(high - low) > MOST_DIGITS:
-            return None
+        if not whole or not len(c):
+            continue
+        low, high = int(c.min()), int(c.max())
         # What is subtracted wraps around, and is the distance all the same.
-        distance = high - found if i in down else found - low
-        ranges.append((distance.view(np.uint64), high - low))
-    order: Ints | None = None
-    for values, most in reversed(ranges):
-        order = _by_digits(values, most, order)
+        distance = (high - c if i in down else c - low).view(np.uint64)
+        width = (high - low).bit_length()
+        room = min(width, BITS - used)
+        if room:
+            code = code << room | (distance >> np.uint64(width - room)).view(np.int64)
+        used, whole = used + room, room == width
+    if len(group) < LARGE * (int(group[-1]) + 1 if len(group) else 1):
+        order = np.argsort(code, kind="stable")
+    else:
+        order = order_of(code)
+    return order if whole else _with_rest(code, numbers, order, down)
+
+
+def _with_rest(code: Ints, numbers: Sequence[Any], order: Ints, down: Collection[int]) -> Ints:
+    """An order by code, with rows of one code in the order of the numbers that it is the beginning of."""
+    found = code[order]
+    same = found[1:] == found[:-1]
+    here, before = order[1:][same], order[:-1][same]
+    if all((c[here] == c[before]).all() for c in numbers):
+        return order
+    tied = np.zeros(len(code), np.bool_)
+    tied[1:] |= same
+    tied[:-1] |= same
+    places = np.flatnonzero(tied)
+    some = order[places]
+    # What goes down is turned round by its bits, which no number is too small for.
+    upwards = [~c[some] if i in down else c[some] for i, c in enumerate(numbers)]
+    order[places] = some[np.lexsort([*reversed(upwards), found[places]])]
     return order
 
 
-def _numbers(column: pa.Array) -> Ints | None:
-    """A column of whole numbers, dates or times as 64-bit numbers; None if it is another."""
+def _numbers(column: pa.Array | Ints) -> Ints | None:
+    """A column of whole numbers, dates or times without NULLs as 64-bit numbers; None if it is another."""
+    if isinstance(column, np.ndarray):
+        return column
+    if column.null_count:
+        return None
     t = column.type
     if pa.types.is_date32(t) or pa.types.is_time32(t):
         column = column.cast(pa.int32())
@@ -109,4 +143,4 @@ def _numbers(column: pa.Array) -> Ints | None:
         column = column.cast(pa.int64())
     elif not pa.types.is_signed_integer(t):
         return None
-    return np.asarray(column).astype(np.int64)
+    return np.asarray(column).astype(np.int64, copy=False)
