@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import headwater as hw
-from headwater.engine.here import from_bags
+from headwater.engine.here import answers
 from headwater.engine.here.statements import run
 from headwater.plan.conditions import Condition, condition
 from headwater.plan.program import Filter
@@ -199,13 +199,13 @@ def test_a_bag_is_searched_where_the_extreme_itself_goes(db: hw.Database) -> Non
     db.view("w", "SELECT k, min(v) AS low FROM r GROUP BY k")
     db.apply({"r": rows(*((k, 0, v) for k in range(10) for v in range(5)))})
     searched: list[int] = []
-    inner = from_bags.first_k
+    inner = answers.next_ends
 
-    def counted(at: Arrangement, keys: pa.Table, k: int, reach: int) -> pa.Table:
-        searched.append(keys.num_rows)
-        return inner(at, keys, k, reach)
+    def counted(at: Arrangement, asked: Any, keys: pa.Table) -> list[pa.Array]:
+        searched.extend(len(some) for _, some in asked)
+        return inner(at, asked, keys)
 
-    with patch.object(from_bags, "first_k", counted):
+    with patch.object(answers, "next_ends", counted):
         db.apply({"r": rows(*((k, 0, k - 5) for k in range(10)))})
         db.apply({"r": hw.Delta(deletes=rows(*((k, 0, 4) for k in range(10))))})
         assert searched == []

@@ -21,7 +21,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.engine import policy
 from headwater.engine.change import Change, schema_of
 from headwater.engine.here import by_round, by_sum
 from headwater.engine.here.answers import at_rounds, different, keep_answers, read_for, rows, signed
@@ -38,6 +37,8 @@ TURNS = 50
 """After so many rounds that take each other back a loop is asked whether that will ever end."""
 TOLD = 250_000
 """Rows that a collection changed by, from which on they are added up over rounds: with fewer whoever reads them does it."""
+WAITING = 1_000_000
+"""Rows that wait for the end at most: more than are carried in this process would go through Spark and back."""
 
 if TYPE_CHECKING:
     from headwater.engine.increment import Increment
@@ -170,7 +171,7 @@ class Rounds:
             if self.in_the_end.get(s.name):
                 waiting = self.waiting_changes.setdefault(s.name, [])
                 waiting.append(change)
-                if _rows_of(waiting) >= policy.PER_PIECE:
+                if _rows_of(waiting) >= WAITING:
                     self._carry_waiting(s.name)
         if count and self.loop.times is None:
             self._check(at)

@@ -22,8 +22,8 @@ from headwater.calculus.windows import Total
 from headwater.engine.here import alike, by_end, by_round, threads
 from headwater.engine.here.different_values import passed_on
 from headwater.engine.here.equal_rows import consolidated
-from headwater.engine.here.extremes import Before, by_change
-from headwater.engine.here.from_bags import Span, around, changed_part, from_bag, ranked
+from headwater.engine.here.extremes import Before, Extremes, by_change
+from headwater.engine.here.from_bags import Span, around, changed_part, from_bag, next_ends, ranked
 from headwater.engine.here.statements import Scalars, hashed
 from headwater.engine.here.threads import Merged
 from headwater.engine.rings import ring_columns, shown, spec_of
@@ -35,6 +35,7 @@ from headwater.plan.program import (
     WEIGHT,
     Bind,
     Filter,
+    FromBag,
     Map,
     Stratum,
 )
@@ -46,8 +47,6 @@ from headwater.state.run import MapSpec, cast, column, hashes, prepared
 
 CELL, TIMES = "row.", "row"
 """How the cells of an answer and its multiplicity are called among the components."""
-GONE = 4
-"""Entries of a run that are read at once where the nearest element is gone: it is there still, and what takes it away too."""
 Changes = Mapping[str, list[pa.Table]]
 """Emitted rows by map."""
 
@@ -338,6 +337,7 @@ def _current(
         # Answers are kept, and one that is kept as it was is not written again.
         arrays[n] = pa.array(np.minimum(np.asarray(arrays[n]), 1))
     came: dict[str, pa.Table] = {}
+    gone: dict[str, list[tuple[FromBag, Extremes]]] = {}
     for b in stratum.from_bags:
         known = None
         if last is not None and b.function in ENDS:
@@ -349,11 +349,13 @@ def _current(
         if known is None:
             arrays[b.column] = from_bag(maps(b.map.name), b, live)
         elif len(known.unknown):
-            some = live.take(pa.array(known.unknown))
-            searched = from_bag(maps(b.map.name), b, some, GONE)
-            arrays[b.column] = known.with_searched(searched)
+            gone.setdefault(b.map.name, []).append((b, known))
         else:
             arrays[b.column] = known.values
+    for name, asked in gone.items():
+        searched = next_ends(maps(name), [(b, known.unknown) for b, known in asked], live)
+        for (b, known), values in zip(asked, searched, strict=True):
+            arrays[b.column] = known.with_searched(values)
     table = pa.table(arrays)
     if stratum.always and table.num_rows == 0 and keys.num_rows:
         return nothing(stratum), np.zeros(1, np.int64)

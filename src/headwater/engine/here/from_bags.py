@@ -10,7 +10,7 @@ the groups, and inside of a group in the order of the map.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -28,7 +28,7 @@ from headwater.engine.rings import exactly
 from headwater.interop.arrow_types import arrow_type
 from headwater.plan.program import COLLECT, ENDS, FromBag, Ranked
 from headwater.state.adding import plus, replaced, sums
-from headwater.state.arrangement import INDEX, Arrangement
+from headwater.state.arrangement import INDEX, Arrangement, TooMany
 from headwater.state.ends import first_k, last_k
 from headwater.state.keys import Ints
 from headwater.state.positions import AT, from_position
@@ -36,6 +36,10 @@ from headwater.state.run import column
 
 ALL = 1 << 40
 """More rows than a group has."""
+GONE = 4
+"""Entries of a run that are read at once where the nearest element is gone: it is there still, and what takes it away too."""
+FEW = 32
+"""Entries that groups have in the mean, up to which they are read whole where an end is gone: that says both ends at once."""
 
 
 def from_bag(at: Arrangement, b: FromBag, keys: pa.Table, reach: int = 1) -> pa.Array:
@@ -59,6 +63,28 @@ def from_bag(at: Arrangement, b: FromBag, keys: pa.Table, reach: int = 1) -> pa.
     table = pa.table({**names, COUNT: counts})
     groups = np.asarray(column(found, INDEX))
     return answer(b.function, b.params, table, groups, keys.num_rows, arrow_type(b.type))
+
+
+def next_ends(
+    at: Arrangement, asked: Sequence[tuple[FromBag, Ints]], keys: pa.Table
+) -> list[pa.Array]:
+    """For each function of an end its values of some of the groups, those whose nearest element is gone."""
+    groups = np.unique(np.concatenate([some for _, some in asked]))
+    try:
+        found = at.lookup(keys.take(pa.array(groups)), most=FEW * len(groups))
+    except TooMany:
+        return [from_bag(at, b, keys.take(pa.array(some)), GONE) for b, some in asked]
+    index = np.asarray(column(found, INDEX))
+    rows, out = np.arange(len(index)), list[pa.Array]()
+    for b, some in asked:
+        last, item = ENDS[b.function]
+        places = np.full(len(groups), -1, np.int64)
+        # The entries of a group are in order: of several that are written to one place the last one stays.
+        turn = rows if last else rows[::-1]
+        places[index[turn]] = turn
+        ends = places[np.searchsorted(groups, some)]
+        out.append(column(found, b.items[item]).take(pa.array(ends, mask=ends < 0)))
+    return out
 
 
 def _collected(
