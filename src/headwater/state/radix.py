@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+INTEGER = pa.int64()
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 Numbers = np.ndarray[Any, Any]
 
@@ -137,6 +138,9 @@ def _numbers(column: pa.Array | Ints) -> Ints | None:
     if column.null_count:
         return None
     t = column.type
+    if t == INTEGER:
+        found: Ints = column.to_numpy()
+        return found
     if pa.types.is_date32(t) or pa.types.is_time32(t):
         column = column.cast(pa.int32())
     elif pa.types.is_timestamp(t) or pa.types.is_time64(t) or pa.types.is_duration(t):

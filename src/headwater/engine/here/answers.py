@@ -19,7 +19,7 @@ from headwater.calculus.dyadic import POWERS, Dyadic
 from headwater.calculus.dyadic import shown as shown_of
 from headwater.calculus.types import DYADIC, DyadicType, RealType
 from headwater.calculus.windows import Total
-from headwater.engine.here import alike, by_end, by_round, threads
+from headwater.engine.here import alike, by_end, by_round, few_keys, threads
 from headwater.engine.here.different_values import passed_on
 from headwater.engine.here.equal_rows import consolidated
 from headwater.engine.here.extremes import Before, Extremes, by_change
@@ -123,6 +123,7 @@ def _merged_maps(
         if not some:
             continue
         table = some[0] if len(some) == 1 else pa.concat_tables(some)
+        table = few_keys.added_up(working.spec(name), table, working.threads)
         if threads.times(table.num_rows, working.threads) == 1:
             few[name] = table
             continue

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from headwater.engine.here import few_keys
 from headwater.engine.here.statements import changes_of, hashed
 from headwater.engine.rings import spec_of
 from headwater.plan.program import Map, Statement, Stratum
@@ -106,6 +107,7 @@ def part_of(h: Ints, parts: int) -> Ints:
 def added_up(target: Map, table: pa.Table) -> pa.Table:
     """Emitted rows with equal keys once; those that come to zero stay, for they touch their group."""
     spec = spec_of(target)
+    table = few_keys.added_up(spec, table)
     summed = total(spec, prepared(spec, changes_of(target, table)))
     return summed.select(table.column_names)
 

@@ -1,0 +1,89 @@
+"""Rows of few keys are added up before they are hashed and sorted: Arrow groups them in a fraction of that time.
+
+A change that a join makes many rows of, or that goes into a hundred groups, has each key many times. How many keys there are is told
+from pairs of equal ones in a sample: of s rows with K keys about s² / 2K pairs are equal. What comes out is in no order,
+and is merged as any other change: keys may still be there several times, one for each stretch that a thread took.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from headwater.engine.here.threads import each, stretches, times
+from headwater.state.adding import decimals, small
+from headwater.state.hashing import hash_keys
+from headwater.state.keys import INTEGER
+from headwater.state.run import MapSpec, column
+
+ENOUGH = 10_000
+"""Rows that are worth a sample."""
+SAMPLE, PAIRS = 2000, 10
+"""Rows of a sample, and the pairs of equal ones from which on it says something."""
+SEVERAL = 4
+"""Rows of a key from which on grouping them first is faster: with one or two of each it takes twice the time."""
+KEYS = (
+    pa.types.is_integer,
+    pa.types.is_string,
+    pa.types.is_large_string,
+    pa.types.is_date,
+    pa.types.is_timestamp,
+)
+"""The types of key columns that Arrow groups fast, and by equality."""
+
+
+def added_up(spec: MapSpec, table: pa.Table, threads: int = 1) -> pa.Table:
+    """Rows for a map with those of the same key added up, where they have few keys and whole numbers; else the rows as they are."""
+    if table.num_rows < ENOUGH or {*table.column_names} != {*spec.keys, *spec.rings}:
+        return table
+    if not spec.key or not all(any(known(t) for known in KEYS) for _, t in spec.key):
+        return table
+    count = times(table.num_rows, threads)
+    if table.num_rows / count < SEVERAL * _number_of_keys(spec, table):
+        return table
+    parts = each(lambda t: _grouped(spec, t), stretches(table, count))
+    known = [p for p in parts if p is not None]
+    return pa.concat_tables(known) if len(known) == len(parts) else table
+
+
+def _number_of_keys(spec: MapSpec, table: pa.Table) -> float:
+    """About how many different keys rows have, of which some are drawn."""
+    rows = np.random.default_rng(table.num_rows).integers(0, table.num_rows, SAMPLE)
+    some = table.select(spec.keys).take(pa.array(np.unique(rows)))
+    h = np.sort(hash_keys([column(some, n) for n in spec.keys], some.num_rows))
+    starts = np.flatnonzero(np.append(True, h[1:] != h[:-1]))
+    sizes = np.diff(np.append(starts, len(h)))
+    pairs = int((sizes * (sizes - 1)).sum()) // 2
+    return len(h) * len(h) / (2 * pairs) if pairs >= PAIRS else float("inf")
+
+
+def _grouped(spec: MapSpec, table: pa.Table) -> pa.Table | None:
+    """A stretch of rows, grouped by Arrow; None if sums might not fit into 64 bits."""
+    arrays = {n: column(table, n) for n in spec.keys}
+    for n in spec.rings:
+        numbers = _whole(column(table, n))
+        if numbers is None:
+            return None
+        arrays[n] = numbers
+    sums = [(n, "sum") for n in spec.rings]
+    made = pa.TableGroupBy(pa.table(arrays), spec.keys, use_threads=False).aggregate(sums)
+    out = {n: column(made, n) for n in spec.keys}
+    try:
+        for n in spec.rings:
+            total, t = column(made, f"{n}_sum"), table.schema.field(n).type
+            out[n] = total if t == INTEGER else decimals(np.asarray(total), t)
+    except OverflowError:  # of a part, which the rest may take back
+        return None
+    return pa.table({n: out[n] for n in table.column_names})
+
+
+def _whole(values: pa.Array) -> pa.Array | None:
+    """Numbers, or decimals as unscaled ones, of which the sum of as many as there are surely fits into 64 bits."""
+    if values.type == INTEGER and not values.null_count:
+        found = np.asarray(values)
+        most = max(int(found.max()), -int(found.min())) if len(found) else 0
+        return values if most * len(found) < 1 << 63 else None
+    if pa.types.is_decimal128(values.type):
+        unscaled = small(values, len(values))
+        return None if unscaled is None else pa.array(unscaled)
+    return None
