@@ -2,7 +2,7 @@
 
 Every case is loaded, and a copy takes eleven increments, of which the last nine count. After each, the peers recompute from the
 same tables, warm, until they have taken their time; an answer that differs is an error, and no number counts before. The
-cases with a second increment and a ninth are figures 3 and 4 of the paper: nine increments of four sizes each. A piece
+cases with a second increment and a ninth are figures 3 and 4 of the paper: nine increments of four sizes each, the medians of three series. A piece
 of its own is how long it takes to define a loop of ten rounds, and of a hundred.
 
 What a case measured is kept in a file, so that cases can be measured one by one, each while the machine is quiet, and
@@ -34,6 +34,8 @@ from benchmarks.report import TRIAL, Progress, Report, number, short, timed
 from benchmarks.views import Tables, changed, folder, session
 
 WARM, COUNTED = 2, 9
+SERIES = 3
+"""How often increments are made of which two single ones are compared: of one time alone the machine says as much as we do."""
 PATIENCE = {"small": 2.0, "ordinary": 60.0, "full": 120.0}
 """Seconds that a peer may take in all; it is asked once at least."""
 DEFINED, MOST_MAPS = 0.5, 12
@@ -185,11 +187,13 @@ def measured_with_sizes(report: Report, case: Case, spark: SparkSession | None) 
     with folder() as home:
         loaded = Loaded.of(case, home, spark)
         main = measured(report, case, spark, True, loaded)
-        larger = [
-            measured(report, replace(case, rows=case.rows * n), spark, False, loaded)
-            for n in (2, 3, 4)
-            if case.settled is not None
-        ]
+        larger = list[Measured]()
+        if case.settled is not None:
+            main = steadied(report, case, spark, loaded, main)
+            larger = [
+                steadied(report, replace(case, rows=case.rows * n), spark, loaded)
+                for n in (2, 3, 4)
+            ]
     other = None
     if case.grown is not None:
         # In a full run ten times the graph, else a tenth of it beside the one that was measured.
@@ -252,6 +256,21 @@ def measured(
     for peer in asked:
         peer.close()
     return out
+
+
+def steadied(
+    report: Report,
+    case: Case,
+    spark: SparkSession | None,
+    loaded: Loaded,
+    first: Measured | None = None,
+) -> Measured:
+    """The same increments three times, each series on a copy of its own: the time of an increment is the median of its three."""
+    series = [first] if first is not None else []
+    while len(series) < SERIES:
+        series.append(measured(report, case, spark, False, loaded))
+    seconds = [statistics.median(s) for s in zip(*(one.seconds for one in series), strict=True)]
+    return replace(series[0], seconds=seconds)
 
 
 def sample(report: Report, case: Case, one: Measured) -> None:
