@@ -93,8 +93,6 @@ class Rounds:
         """Of each relation the statements that wait: no round reads what they give, and they look nothing up, so that of
         all changes together they give what they would of one after another."""
         self.waiting_changes: dict[str, list[pa.Table]] = {}
-        self.round_is_read = {n for n in loop.collections if self._reads_round(n)}
-        """The collections of which somebody outside asks for the round."""
         if loop.until is None:  # whose end is found by what is kept of every round
             read = self.looked_up | self.answered
             for n, some in self.statements.items():
@@ -191,7 +189,7 @@ class Rounds:
         """
         told = self.moved.setdefault(name, [])
         told.append(change)
-        if name in self.round_is_read or _rows_of(told[1:]) < max(TOLD, told[0].num_rows):
+        if _rows_of(told[1:]) < max(TOLD, told[0].num_rows) or self._reads_round(name):
             return
         every = pa.concat_tables(told)
         at_none = by_round.at_round(every, ROUND, np.zeros(every.num_rows, np.int64))

@@ -36,7 +36,8 @@ def added_up(spec: MapSpec, table: pa.Table, threads: int = 1) -> pa.Table:
     """Rows for a map with those of the same key added up, where they have few keys and whole numbers; else the rows as they are."""
     if table.num_rows < ENOUGH or {*table.column_names} != {*spec.keys, *spec.rings}:
         return table
-    if not spec.key or not all(any(known(t) for known in KEYS) for _, t in spec.key):
+    types = [table.schema.field(n).type for n in spec.keys]
+    if not types or not all(any(known(t) for known in KEYS) for t in types):
         return table
     count = times(table.num_rows, threads)
     if table.num_rows / count < SEVERAL * _number_of_keys(spec, table):
