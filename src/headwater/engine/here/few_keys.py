@@ -36,8 +36,10 @@ def added_up(spec: MapSpec, table: pa.Table, threads: int = 1) -> pa.Table:
     """Rows for a map with those of the same key added up, where they have few keys and whole numbers; else the rows as they are."""
     if table.num_rows < ENOUGH or {*table.column_names} != {*spec.keys, *spec.rings}:
         return table
-    types = [table.schema.field(n).type for n in spec.keys]
-    if not types or not all(any(known(t) for known in KEYS) for t in types):
+    keys, rings = ([table.schema.field(n).type for n in names] for names in (spec.keys, spec.rings))
+    if not keys or not all(any(known(t) for known in KEYS) for t in keys):
+        return table
+    if not all(t == INTEGER or pa.types.is_decimal128(t) for t in rings):
         return table
     count = times(table.num_rows, threads)
     if table.num_rows / count < SEVERAL * _number_of_keys(spec, table):
