@@ -7,6 +7,8 @@ and is merged as any other change: keys may still be there several times, one fo
 
 from __future__ import annotations
 
+from math import isqrt
+
 import numpy as np
 import pyarrow as pa
 
@@ -18,10 +20,10 @@ from headwater.state.run import MapSpec, column
 
 ENOUGH = 10_000
 """Rows that are worth a sample."""
-SAMPLE, PAIRS = 2000, 10
-"""Rows of a sample, and the pairs of equal ones from which on it says something."""
 SEVERAL = 4
 """Rows of a key from which on grouping them first is faster: with one or two of each it takes twice the time."""
+PAIRS = 10
+"""Pairs of equal rows in a sample, from which on it says something; it is as large as has twice of them where it matters."""
 KEYS = (
     pa.types.is_integer,
     pa.types.is_string,
@@ -50,9 +52,10 @@ def added_up(spec: MapSpec, table: pa.Table, threads: int = 1) -> pa.Table:
 
 
 def _number_of_keys(spec: MapSpec, table: pa.Table) -> float:
-    """About how many different keys rows have, of which some are drawn."""
-    rows = np.random.default_rng(table.num_rows).integers(0, table.num_rows, SAMPLE)
-    some = table.select(spec.keys).take(pa.array(np.unique(rows)))
+    """About how many different keys rows have, of which some are drawn: so many that `SEVERAL` of a key would be seen."""
+    count = isqrt(4 * PAIRS * table.num_rows // SEVERAL)
+    rows = np.random.default_rng(table.num_rows).choice(table.num_rows, count, False, shuffle=False)
+    some = table.select(spec.keys).take(pa.array(rows))
     h = np.sort(hash_keys([column(some, n) for n in spec.keys], some.num_rows))
     starts = np.flatnonzero(np.append(True, h[1:] != h[:-1]))
     sizes = np.diff(np.append(starts, len(h)))

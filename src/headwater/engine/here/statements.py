@@ -57,7 +57,7 @@ def one_in_arrow(s: Bind | Filter, table: pa.Table, zone: str = "UTC") -> pa.Tab
 
 FEW = 16
 """Rows that are not added up on the way: sorting them takes longer than looking them up."""
-SAMPLE, SEVERAL = 1000, 2
+SAMPLE, SEVERAL = 200, 2
 """Of about so many rows it is counted how many entries they find; from so many a row on rows are added up before."""
 Sum = tuple[str, RingType, tuple[str, ...]]
 """A ring value: its name, its ring, and the columns that it is the product of."""
