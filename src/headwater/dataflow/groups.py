@@ -17,7 +17,7 @@ from headwater.dataflow.words import ALL
 from headwater.errors import StageError
 from headwater.plan.program import WEIGHT
 from headwater.state.hashing import hash_keys
-from headwater.state.keys import Ints, all_parts, boundaries, canonical, sort_order
+from headwater.state.keys import Ints, all_parts, canonical, grouped, sort_order
 from headwater.state.run import LEAST, MOST, column
 
 
@@ -245,9 +245,7 @@ def _numbered(columns: list[pa.Array], rows: int) -> tuple[Ints, Ints]:
     if not columns:
         return np.zeros(rows, np.int64), np.zeros(min(rows, 1), np.int64)
     h, parts = hash_keys(columns, rows), all_parts(columns)
-    order = sort_order(h, parts)
-    chosen = pa.array(order)
-    starts = boundaries(h[order], [p.take(chosen) for p in parts])
+    order, starts = grouped(h, parts)
     which = np.zeros(rows, np.int64)
     which[order] = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, rows)))
     return which, order[starts]

@@ -19,7 +19,7 @@ from headwater.dataflow.rows import row_class, rows_of
 from headwater.errors import StageError
 from headwater.plan.program import WEIGHT
 from headwater.state.arrangement import INDEX
-from headwater.state.keys import Ints, all_parts, boundaries, canonical, sort_order
+from headwater.state.keys import Ints, all_parts, canonical, grouped
 from headwater.state.run import column
 
 
@@ -64,9 +64,7 @@ class Whole(Keyed):
         index = np.concatenate([np.asarray(column(before, INDEX)), which])
         both = pa.concat_tables([before.drop_columns([INDEX, "_h"]), change.drop_columns(["_h"])])
         parts = all_parts([canonical(column(both, f"k{j}")) for j in range(len(i.columns))])
-        order = sort_order(index, parts)
-        chosen = pa.array(order)
-        firsts = boundaries(index[order], [p.take(chosen) for p in parts])
+        order, firsts = grouped(index, parts)
         counts = (
             np.add.reduceat(np.asarray(column(both, COUNT))[order], firsts)
             if len(firsts)

@@ -47,7 +47,7 @@ def _totals(array: np.ndarray[Any, Any], starts: Ints) -> np.ndarray[Any, Any]:
     if len(starts) in (0, len(array)):
         return array[: len(starts)]
     total: np.ndarray[Any, Any] = np.add.reduceat(array, starts)
-    if array.dtype.kind == "i":
+    if array.dtype.kind == "i" and len(array) * max(int(array.max()), -int(array.min())) >= MOST:
         rough = np.add.reduceat(array.astype(np.float64), starts)
         if (np.abs(rough - total) > 2.0**62).any():  # what wrapped is off by a multiple of 2**64
             raise OverflowError("a sum of integers does not fit into 64 bits")

@@ -50,10 +50,11 @@ from headwater.state.keys import (
     canonical,
     equal,
     expand,
+    grouped,
     plain,
     sort_order,
 )
-from headwater.state.radix import order_of
+from headwater.state.ordering import order_of
 from headwater.state.run import (
     LEAST,
     MOST,
@@ -280,8 +281,7 @@ class Arrangement:
                 starts = boundaries(every.at[order], [])
             elif len(every.at) < FEW:
                 by = parts_of(every.rest(spec))
-                order = sort_order(every.at, by)
-                starts = boundaries(every.at[order], by, order)
+                order, starts = grouped(every.at, by)
             else:
                 runs = np.repeat(np.arange(len(found)), [len(f.at) for f in found])
                 order, starts = put_together(spec, every.rest(spec), every.at, runs)
@@ -387,8 +387,7 @@ class Arrangement:
         index = np.asarray(column(after, INDEX))
         columns = columns_of(after, spec.types)
         by = parts_of(columns[1 : 1 + len(spec.keys)])
-        order = sort_order(index, by)
-        firsts = boundaries(index[order], by, order)
+        order, firsts = grouped(index, by)
         summed = Found(index[order[firsts]], added_columns(spec, columns, order, firsts))
         return keys, before, self.indexed(summed.kept(are_there(spec, summed.columns)))
 
@@ -440,8 +439,7 @@ class Arrangement:
         columns, down = sort_columns(spec, table)
         given = pa.array(np.arange(table.num_rows, dtype=np.int64))
         order = sort_order(h, [*columns, given], {*down, len(columns)})
-        rows = pa.array(order)
-        chosen = order[boundaries(h[order], [c.take(rows) for c in columns])]
+        chosen = order[boundaries(h[order], columns, order)]
         gone = counts[chosen] == 0
         out = table.take(pa.array(chosen))
         if gone.any():

@@ -16,7 +16,7 @@ from headwater.state.arrangement import Arrangement, Found, are_same, nothing_fo
 from headwater.state.columns import Column, all_taken, column, parts_of, worked
 from headwater.state.entries import combined, put_together
 from headwater.state.keys import Bools, Ints, canonical, expand
-from headwater.state.radix import order_of
+from headwater.state.ordering import order_of
 from headwater.state.run import MapSpec, Run, cast, hashes
 
 FURTHER = 8

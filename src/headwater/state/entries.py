@@ -22,8 +22,8 @@ from headwater.state.columns import (
     columns_of,
     taken,
 )
-from headwater.state.keys import Bools, Ints, boundaries, sort_order
-from headwater.state.radix import in_order
+from headwater.state.keys import Bools, Ints, grouped
+from headwater.state.ordering import in_order
 from headwater.state.run import MapSpec, hashes, sort_columns
 
 
@@ -31,8 +31,7 @@ def consolidate(spec: MapSpec, table: pa.Table) -> pa.Table:
     """Entries sorted, one for each key: added up in a change map, the first (newest) in another."""
     columns, down = sort_columns(spec, table)
     h = hashes(table)
-    order = sort_order(h, columns, down)
-    starts = boundaries(h[order], columns, order)
+    order, starts = grouped(h, columns, down)
     if spec.newest:  # of most entries nothing else is needed, so that they are moved once
         return table.take(pa.array(order[starts]))
     return added(spec, table, order, starts)
@@ -44,8 +43,7 @@ def total(spec: MapSpec, table: pa.Table) -> pa.Table:
         return table
     h = hashes(table)
     columns, down = sort_columns(spec, table)
-    order = sort_order(h, columns, down)
-    return added(spec, table, order, boundaries(h[order], columns, order))
+    return added(spec, table, *grouped(h, columns, down))
 
 
 def put_together(spec: MapSpec, keys: Sequence[Column], at: Ints, runs: Ints) -> tuple[Ints, Ints]:
@@ -65,11 +63,11 @@ def put_together(spec: MapSpec, keys: Sequence[Column], at: Ints, runs: Ints) ->
     some = places[shared]
     names = spec.keys[len(spec.lookup) :]
     columns, down = sort_columns(spec, as_table(all_taken(keys, some), names), names)
-    order = sort_order(at[some], columns, down)
+    order, starts = grouped(at[some], columns, down)
     places[shared] = some[order]
     begins = np.ones(len(at), np.bool_)
     begins[shared] = False
-    begins[shared[boundaries(at[some], columns, order)]] = True
+    begins[shared[starts]] = True
     return places, np.flatnonzero(begins)
 
 
@@ -81,8 +79,7 @@ def totals(spec: MapSpec, table: pa.Table, sizes: Sequence[int]) -> list[pa.Tabl
     place = np.zeros_like(h)  # numbers that are in order as maps and then hashes are
     place[by_hash[1:]] = np.cumsum((pairs[:, 1:] != pairs[:, :-1]).any(axis=0))
     columns, down = sort_columns(spec, table)
-    order = sort_order(place, columns, down)
-    starts = boundaries(place[order], columns, order)
+    order, starts = grouped(place, columns, down)
     entries = added(spec, table, order, starts)
     cuts = np.searchsorted(of[order[starts]], np.arange(len(sizes) + 1))
     return [entries.slice(a, b - a) for a, b in pairwise(cuts.tolist())]
@@ -113,7 +110,8 @@ def combined(spec: MapSpec, columns: list[Column], order: Ints, starts: Ints) ->
 def added_columns(spec: MapSpec, columns: list[Column], order: Ints, starts: Ints) -> list[Column]:
     """The same as `added`."""
     keyed, firsts = 1 + len(spec.keys), order[starts]
-    summed = (sums(taken(c, order), starts) for c in columns[keyed:])
+    moved = not in_order(order)
+    summed = (sums(taken(c, order) if moved else c, starts) for c in columns[keyed:])
     return [*all_taken(columns[:keyed], firsts), *summed]
 
 

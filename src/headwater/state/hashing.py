@@ -21,11 +21,10 @@ from headwater.state.keys import (
     INTEGER,
     Ints,
     all_parts,
-    boundaries,
     canonical,
     expand,
+    grouped,
     row_bytes,
-    sort_order,
 )
 
 Words = np.ndarray[Any, np.dtype[np.uint64]]
@@ -238,9 +237,7 @@ def places(left: list[pa.Array], right: list[pa.Array]) -> Ints:
     ]
     total = len(columns[0])
     h, flat = np.asarray(hash_keys(columns, total)), all_parts(columns)
-    order = sort_order(h, flat)
-    rows = pa.array(order)
-    starts = boundaries(h[order], [p.take(rows) for p in flat])
+    order, starts = grouped(h, flat)
     group = np.zeros(total, np.int64)
     group[order] = np.searchsorted(starts, np.arange(total), side="right") - 1
     holder = np.full(len(starts), -1, np.int64)

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.state.radix import by_columns, order_of
+from headwater.state.ordering import by_columns, order_of
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 Bools = np.ndarray[Any, np.dtype[np.bool_]]
@@ -190,31 +190,51 @@ def all_parts(columns: list[pa.Array]) -> list[pa.Array]:
     return [p for c in columns for p in parts(c)]
 
 
-def sort_order(
+def grouped(
     h: Ints, columns: Sequence[pa.Array | Ints], descending: set[int] | None = None
-) -> Ints:
-    """The order by hash and then by the given parts; those at `descending` places go down. Equal rows stay as they were."""
+) -> tuple[Ints, Ints]:
+    """The order by hash and then by the given parts, and where each group of equal rows starts in it.
+
+    Parts at `descending` places go down. Equal rows stay as they were.
+    """
     order = order_of(h)
     sorted_h = h[order]
     same = sorted_h[1:] == sorted_h[:-1]
-    if not columns or not same.any():
-        return order
-    # Rows that share a hash mostly share their parts too, and are in order then.
-    at = np.flatnonzero(same)
-    if same_at(columns, order[at + 1], order[at]).all():
-        return order
-    tied = np.zeros(len(h), np.bool_)
+    if columns and same.any():
+        # Rows that share a hash mostly share their parts too, and are in order then.
+        at = np.flatnonzero(same)
+        equal_ones = same_at(columns, order[at + 1], order[at])
+        if not equal_ones.all():
+            _put_in_order(order, sorted_h, same, columns, descending or set())
+            equal_ones = same_at(columns, order[at + 1], order[at])
+        same[at] = equal_ones
+    starts = np.concatenate(([0], np.flatnonzero(~same) + 1)) if len(h) else order
+    return order, starts.astype(np.int64, copy=False)
+
+
+def sort_order(
+    h: Ints, columns: Sequence[pa.Array | Ints], descending: set[int] | None = None
+) -> Ints:
+    """The order of `grouped` alone."""
+    return grouped(h, columns, descending)[0]
+
+
+def _put_in_order(
+    order: Ints, sorted_h: Ints, same: Bools, columns: Sequence[pa.Array | Ints], down: set[int]
+) -> None:
+    """Puts rows in the order of their parts where they have the hash of the row before, or of the one behind."""
+    tied = np.zeros(len(order), np.bool_)
     tied[1:] |= same
     tied[:-1] |= same
     places = np.flatnonzero(tied)
-    some, down = order[places], descending or set()
+    some = order[places]
     group = np.cumsum(np.append(0, sorted_h[places][1:] != sorted_h[places][:-1]))
     rows = pa.array(some)
     taken = [c[some] if type(c) is np.ndarray else c.take(rows) for c in columns]
     by_numbers = by_columns(group, taken, down)
     if by_numbers is not None:
         order[places] = some[by_numbers]
-        return order
+        return
     names = [f"p{i}" for i in range(len(columns))]
     table = pa.table([group, *taken], ["h", *names])
     keys = [("h", "ascending", "at_start")]
@@ -223,8 +243,7 @@ def sort_order(
         for i, n in enumerate(names)
     ]
     by_key = np.asarray(pc.sort_indices(table, sort_keys=keys))
-    order[places] = order[places][by_key]
-    return order
+    order[places] = some[by_key]
 
 
 def boundaries(h: Ints, columns: Sequence[pa.Array | Ints], order: Ints | None = None) -> Ints:

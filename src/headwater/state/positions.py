@@ -16,7 +16,7 @@ import pyarrow as pa
 from headwater.state.arrangement import INDEX, Arrangement
 from headwater.state.ends import FURTHER, _settled, first_rows
 from headwater.state.entries import combine
-from headwater.state.keys import Bools, Ints, bisected, boundaries, canonical, expand, sort_order
+from headwater.state.keys import Bools, Ints, bisected, canonical, expand, grouped
 from headwater.state.run import MapSpec, Run, column, hashes, sort_columns
 
 AT = "_at"
@@ -174,9 +174,7 @@ class _Entries:
         ):  # in a run they are in order, and each is once
             return np.argsort(at, kind="stable"), np.arange(len(at), dtype=np.int64)
         columns, down = sort_columns(self.spec, table)
-        order = sort_order(at, columns, down)
-        rows = pa.array(order)
-        return order, boundaries(at[order], [c.take(rows) for c in columns])
+        return grouped(at, columns, down)
 
 
 def _near(spec: MapSpec, spans: list[Span], count: int, k: int, backwards: bool) -> pa.Table:

@@ -19,7 +19,7 @@ from headwater.engine.here.by_round import Entries, at_round, entries, round_of
 from headwater.engine.rings import spec_of
 from headwater.engine.working import Working
 from headwater.plan.program import FromBag, Stratum
-from headwater.state.keys import Bools, Ints, boundaries, canonical, parts, sort_order
+from headwater.state.keys import Bools, Ints, canonical, grouped, parts
 from headwater.state.run import cast, column
 
 KNOWN = 1 << 40
@@ -212,9 +212,9 @@ def _codes(values: pa.Array) -> Ints:
     if values.type == pa.int64():
         return np.asarray(values)
     columns, ranks = parts(canonical(values)), np.zeros(len(values), np.int64)
-    order = sort_order(ranks, columns)
+    order, starts = grouped(ranks, columns)
     first = np.zeros(len(values), np.int64)
-    first[boundaries(ranks, columns, order)[1:]] = 1
+    first[starts[1:]] = 1
     out = np.empty(len(values), np.int64)
     out[order] = np.cumsum(first)
     return out

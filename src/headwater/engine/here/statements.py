@@ -26,7 +26,7 @@ from headwater.state.columns import arrow as arrow_column
 from headwater.state.columns import taken, worked
 from headwater.state.entries import any_ring
 from headwater.state.hashing import hash_keys
-from headwater.state.keys import boundaries, canonical, sort_order
+from headwater.state.keys import canonical, grouped
 from headwater.state.run import MapSpec, cast, column, hashes, sort_columns
 
 Scalars = Callable[[Sequence[Bind | Filter], pa.Table], pa.Table]
@@ -204,8 +204,7 @@ def summed(
     cells = {n: cast(canonical(keys[n]), t) for n, t in spec.key}
     h = hash_keys([cells[n] for n in spec.lookup], table.num_rows)
     by, down = sort_columns(spec, pa.table(cells))
-    order = sort_order(h, by, down)
-    starts = boundaries(h[order], by, order)
+    order, starts = grouped(h, by, down)
     firsts = pa.array(order[starts])
     arrays = {n: c.take(firsts) for n, c in cells.items()}
     for name, t, factors in sums_of:

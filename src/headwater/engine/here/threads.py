@@ -29,7 +29,7 @@ from headwater.plan.program import Bind, Expand, Filter, Lookup, Statement
 from headwater.state.arrangement import Arrangement, Touched
 from headwater.state.entries import total
 from headwater.state.hashing import parts_of
-from headwater.state.radix import order_of
+from headwater.state.ordering import order_of
 from headwater.state.run import hashes, prepared
 
 LEAST_ROWS = 50_000

@@ -41,8 +41,8 @@ from headwater.state.keys import (
     all_parts,
     boundaries,
     canonical,
+    grouped,
     parts,
-    sort_order,
 )
 from headwater.state.run import column
 
@@ -499,8 +499,7 @@ def _extreme(rows: Rows, w: Window) -> pa.Array:
     compact = column.take(pa.array(present)) if len(present) < rows.count else column
     h = np.zeros(len(present), np.int64)
     flat = parts(compact)
-    order = sort_order(h, flat)
-    starts = boundaries(h, [p.take(pa.array(order)) for p in flat])
+    order, starts = grouped(h, flat)
     ranks = np.zeros(len(present), np.int64)
     ranks[starts[1:]] = 1
     codes = np.empty(len(present), np.int64)

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from headwater.state.keys import sort_order
-from headwater.state.radix import FEW, by_columns, order_of
+from headwater.state.ordering import FEW, by_columns, order_of
 
 RNG = np.random.default_rng(7)
 LEAST, MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
