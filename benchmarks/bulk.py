@@ -67,7 +67,7 @@ LOADS = {"small": 20_000, "ordinary": 5_000_000, "full": 50_000_000}
 """Rows of a load."""
 TURNS = 2
 """How often a change is made in each way; the better turn counts."""
-MOST_HERE = 4_000_000
+MOST_HERE = 5_000_000
 """Rows of a change that are carried here at most: more would not fit into this process."""
 
 

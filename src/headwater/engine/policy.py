@@ -94,9 +94,9 @@ class Policy:
 
     execution: Literal["auto", "driver", "spark"] = "auto"
     several: Literal["auto", "at once", "in sequence"] = "auto"
-    small: int = 4_000_000
+    small: int = 5_000_000
     """Changes of more rows, and groups of more entries, are never carried through in this process."""
-    large: int = 5_000_000
+    large: int = 6_000_000
     """Changes of more rows are taken one after another on Spark too: terms of two changes cost most."""
     fuse: bool = True
     """Whether stages that follow each other directly are run in one epoch."""
