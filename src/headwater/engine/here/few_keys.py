@@ -18,7 +18,7 @@ from headwater.state.hashing import hash_keys
 from headwater.state.keys import INTEGER
 from headwater.state.run import MapSpec, column
 
-ENOUGH = 10_000
+ENOUGH = 30_000
 """Rows that are worth a sample."""
 SEVERAL = 4
 """Rows of a key from which on grouping them first is faster: with one or two of each it takes twice the time."""
