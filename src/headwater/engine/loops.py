@@ -37,6 +37,8 @@ TURNS = 50
 """After so many rounds that take each other back a loop is asked whether that will ever end."""
 TOLD = 250_000
 """Rows that a collection changed by, from which on they are added up over rounds: with fewer whoever reads them does it."""
+SEVERAL = 3
+"""Rounds after which the runs of what they look up are put together, where it does not move."""
 WAITING = 1_000_000
 """Rows that wait for the end at most: more than are carried in this process would go through Spark and back."""
 
@@ -54,6 +56,7 @@ def run(increment: Increment, loop: Loop) -> None:
     finally:
         increment.working.reads_new = before
         increment.looked_up = looked_up
+        increment.working.gathered.clear()
     increment.settle()
 
 
@@ -128,6 +131,8 @@ class Rounds:
         return [r for agenda in (self.agenda, self.rows) for by in agenda.values() for r in by]
 
     def _visit(self, at: int) -> None:
+        if len(self.visited) == SEVERAL:
+            self.increment.working.gather(self.looked_up.difference(self.loop.maps))
         self.visited.append((at, self._round(at)))
 
     def _finish(self) -> None:

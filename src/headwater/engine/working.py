@@ -38,6 +38,8 @@ from headwater.state.store import DATA
 from headwater.state.zones import Zoned
 
 T = TypeVar("T")
+GATHERED = 50_000
+"""Entries of newest runs, in all, that are put together for who looks a map up again and again."""
 MOST_RUNS = 4
 """Runs in memory, each no larger than those after it, that a map may have before they are put together."""
 
@@ -110,6 +112,8 @@ class Working:
         self.added: dict[str, list[RunRef]] = {n: list(r) for n, r in (added or {}).items()}
         self.entries: dict[str, list[pa.Table]] = {}
         self.changes: dict[str, Arrangement] = {}
+        self.gathered: dict[str, Arrangement] = {}
+        """Maps as they are now, whose newest runs are put together for look-ups here."""
         self.reads_new = False
         self.merged: dict[str, list[Touched]] = {}
         """What merges here said about the keys of maps: their values before and after, merge by merge."""
@@ -167,10 +171,23 @@ class Working:
         name = lookup.into
         if lookup.version == "change":
             return self.changes[name]
-        old = self.now(name) if self.reads_new else self.before(name)
+        old = (self.gathered.get(name) or self.now(name)) if self.reads_new else self.before(name)
         if lookup.version == "old":
             return old
         return Arrangement(old.spec, [*old.refs, *self.changes[name].refs], self.runs)
+
+    def gather(self, names: Iterable[str]) -> None:
+        """Puts the newest runs of maps together, for statements that look these up many times from now on.
+
+        What is added to a map later is a run of its own again, beside all that it has.
+        """
+        for name in names:
+            at = self.now(name)
+            count = int(np.searchsorted(np.cumsum([r.rows for r in at.refs]), GATHERED, "right"))
+            if count > 1:
+                entries = at.together(at.refs[:count], LEAST, MOST)
+                newest = self.runs.keep(entries, at.refs[0].generation)
+                self.gathered[name] = Arrangement(at.spec, [newest, *at.refs[count:]], self.runs)
 
     def arrange(self, target: Map, table: pa.Table) -> None:
         """A change as something to look up."""
@@ -196,6 +213,7 @@ class Working:
         """
         if not entries.num_rows:
             return
+        self.gathered.pop(name, None)
         entries = entries.combine_chunks()  # once, for those who look up and for the file
         refs, tables = self.added.setdefault(name, []), self.entries.setdefault(name, [])
         count, rows = 0, entries.num_rows
@@ -216,6 +234,7 @@ class Working:
     def add_stored(self, refs: Mapping[str, Sequence[RunRef]]) -> None:
         """New runs that tasks have written."""
         for name, more in refs.items():
+            self.gathered.pop(name, None)
             self.added.setdefault(name, []).extend(more)
             self.stored.setdefault(name, []).extend(more)
 
@@ -235,7 +254,7 @@ class Working:
             **self.refs,
             **{n: [*self.refs.get(n, ()), *added] for n, added in self.added.items()},
         }
-        self.added, self.changes, self.merged = {}, {}, {}
+        self.added, self.changes, self.merged, self.gathered = {}, {}, {}, {}
 
     def store_memory(self, files: FileSystem) -> None:
         """Writes what is in memory, so that tasks can read it too."""
