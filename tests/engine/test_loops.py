@@ -91,7 +91,7 @@ ORDER = [(loop, turn) for turn in range(SLOW) for loop in LOOPS if turn % loop.e
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """A handful of rows is as many as do not wait for the end, and are added up before they are told; runs are put together at once."""
-    monkeypatch.setattr(rounds, "SEVERAL", 0)
+    monkeypatch.setattr(rounds, "AGAIN", 0)
     monkeypatch.setattr(rounds, "TOLD", 2)
     monkeypatch.setattr(rounds, "WAITING", 4)
 

@@ -31,7 +31,7 @@ from headwater.engine.here.equal_rows import consolidated, different_rows
 from headwater.engine.here.statements import changes_of
 from headwater.engine.here.statements import run as run_statement
 from headwater.engine.probing import probe
-from headwater.engine.working import Overlay, Working
+from headwater.engine.working import AGAIN, Overlay, Working
 from headwater.errors import EngineError
 from headwater.plan.diffuse import given_columns, is_value
 from headwater.plan.program import WEIGHT, Diffuse, Loop, Map, Program, Settled, Stratum
@@ -178,6 +178,8 @@ class _Diffusing:
                 for due, m in zip(self.of.due, found.values(), strict=True):
                     self._set_due(due, m.keys, 1)
                 break
+            if at == AGAIN:
+                self.working.gather(self._looked_up())
             visited.append((at, sum(t.num_rows for t in moves.values())))
             self._carry(moves)
         for name in self._touched_names():
@@ -338,6 +340,13 @@ class _Diffusing:
             self.increment.changes[name] = Change.of(change)
             self.increment.round(self.maps, {name})
             del self.increment.changes[name]
+
+    def _looked_up(self) -> set[str]:
+        """The maps that rounds look up and that do not move."""
+        program, relations = self.increment.program, self.loop.relations
+        every = [s for m in self.maps for n in relations for s in program.statements(m, {n})]
+        read = {n for s in every for t in (s, *s.changes) for n in t.reads}
+        return read.difference(self.loop.maps)
 
     def _row(self, place: int) -> pa.Schema:
         name = self.loop.collections[place]

@@ -185,6 +185,7 @@ class Increment:
             until.run(self, loop, new)
         else:
             loops.run(self, loop)
+        self.working.gathered.clear()
 
     def _above(self, relation: str) -> list[Map]:
         """The maps that a relation changes; those of a loop have what its collections changed already."""

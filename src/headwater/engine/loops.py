@@ -27,7 +27,7 @@ from headwater.engine.here.answers import at_rounds, different, keep_answers, re
 from headwater.engine.here.by_sum import Sums
 from headwater.engine.here.equal_rows import consolidated
 from headwater.engine.here.statements import Scalars
-from headwater.engine.working import Working
+from headwater.engine.working import AGAIN, Working
 from headwater.errors import NoFixpoint
 from headwater.plan.program import WEIGHT, Lookup, Loop, Statement, Stratum
 from headwater.rules.rounds import ROUND
@@ -37,8 +37,6 @@ TURNS = 50
 """After so many rounds that take each other back a loop is asked whether that will ever end."""
 TOLD = 250_000
 """Rows that a collection changed by, from which on they are added up over rounds: with fewer whoever reads them does it."""
-SEVERAL = 3
-"""Rounds after which the runs of what they look up are put together, where it does not move."""
 WAITING = 1_000_000
 """Rows that wait for the end at most: more than are carried in this process would go through Spark and back."""
 
@@ -56,7 +54,6 @@ def run(increment: Increment, loop: Loop) -> None:
     finally:
         increment.working.reads_new = before
         increment.looked_up = looked_up
-        increment.working.gathered.clear()
     increment.settle()
 
 
@@ -131,7 +128,7 @@ class Rounds:
         return [r for agenda in (self.agenda, self.rows) for by in agenda.values() for r in by]
 
     def _visit(self, at: int) -> None:
-        if len(self.visited) == SEVERAL:
+        if len(self.visited) == AGAIN:
             self.increment.working.gather(self.looked_up.difference(self.loop.maps))
         self.visited.append((at, self._round(at)))
 

@@ -40,6 +40,8 @@ from headwater.state.zones import Zoned
 T = TypeVar("T")
 GATHERED = 50_000
 """Entries of newest runs, in all, that are put together for who looks a map up again and again."""
+AGAIN = 3
+"""Rounds of a loop after which that is done with the maps that it looks up and that do not move."""
 MOST_RUNS = 4
 """Runs in memory, each no larger than those after it, that a map may have before they are put together."""
 
