@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections import Counter
 from pathlib import Path
@@ -483,6 +484,36 @@ def test_the_same_on_spark(tmp_path: Path) -> None:
     assert away(g.told(), g.step(g.told())) <= 1e-2
 
 
+@pytest.mark.parametrize("odd", [math.nan, math.inf, -math.inf])
+def test_what_is_no_number_goes_with_the_row_that_brought_it(tmp_path: Path, odd: float) -> None:
+    """In a circle a NaN would give itself for ever: where it was told, the loop begins again."""
+    step = """SELECT n.node, n.w + 0.4D * coalesce(s.v, 0D) FROM (SELECT node, sum(w) AS w FROM nodes GROUP BY node) n
+        LEFT JOIN (SELECT l.dst, sum(r.v) AS v FROM r JOIN links l ON l.src = r.n GROUP BY l.dst) s ON s.dst = n.node"""
+    db = hw.open(tmp_path / "db", execution="here")
+    db.source("nodes", "node BIGINT, w DOUBLE")
+    db.source("links", "src BIGINT, dst BIGINT")
+    db.source("other", "a BIGINT")
+    db.view("v", ranked(step), mode="diffuse", cut=1e-6)
+    db.apply({"nodes": [(n, 1.0) for n in range(4)], "links": [(0, 1), (1, 0), (1, 2), (3, 3)]})
+    before = {r["n"]: r["v"] for r in db.table("v").to_pylist()}
+    db.apply({"nodes": [(1, odd)]})
+    told = {r["n"]: r["v"] for r in db.table("v").to_pylist()}
+    assert [n for n in told if math.isfinite(told[n])] == [3] and told[3] == before[3]
+    db.apply({"other": [(1,)]})
+    db = hw.open(tmp_path / "db", execution="here")
+    db.apply({"links": [(2, 3)]})  # which takes it further
+    assert not any(math.isfinite(r["v"]) for r in db.table("v").to_pylist())
+    db.apply({"links": hw.Delta(deletes=[(2, 3)]), "nodes": hw.Delta(deletes=[(1, odd)])})
+    after = {r["n"]: r["v"] for r in db.table("v").to_pylist()}
+    assert away(before, after) < 1e-5 and db.error("v").largest < 1e-5
+    added_up = Counter[tuple[int, str]]()
+    for r in db.changes_table("v", since=0).to_pylist():
+        added_up[r["n"], str(r["v"])] += r["_w"]
+    assert {k for k, n in added_up.items() if n} == {(n, str(v)) for n, v in after.items()}
+    db.apply({"other": [(2,)]})
+    assert len({r["n"]: r["v"] for r in db.table("v").to_pylist()}) == 4
+
+
 # --- what is refused --------------------------------------------------------------------------------------------------
 
 REACHED = """WITH RECURSIVE r AS (SELECT src, dst FROM links UNION
@@ -497,6 +528,80 @@ EXISTS = """WITH MUTUALLY RECURSIVE d (node BIGINT, d DOUBLE) AS (SELECT node, 1
     (SELECT 1 FROM d x JOIN links e ON e.src = x.node WHERE e.dst = n.node)) SELECT * FROM d"""
 ITSELF = """WITH MUTUALLY RECURSIVE d (node BIGINT, d DOUBLE) AS (SELECT node, d FROM (SELECT node, d / 2 AS d FROM d))
     SELECT * FROM d"""
+
+
+def ranked(step: str) -> str:
+    return f"WITH MUTUALLY RECURSIVE r (n BIGINT, v DOUBLE) AS ({step}) SELECT * FROM r"
+
+
+CAME = "SELECT l.dst, sum(r.v) AS v FROM r JOIN links l ON l.src = r.n GROUP BY l.dst"
+WENT = "SELECT l.src, sum(r.v) AS v FROM r JOIN links l ON l.dst = r.n GROUP BY l.src"
+RANK = "0.15D + 0.05D * coalesce(s.v, 0D)"
+COVERED = {
+    "a sum on the right": f"SELECT n.node, {RANK} FROM nodes n LEFT JOIN ({CAME}) s ON s.dst = n.node",
+    "joined where it is large": f"SELECT n.node, {RANK} FROM nodes n LEFT JOIN ({CAME}) s ON s.dst = n.node AND s.v > 0.5D",
+    "of some nodes": f"SELECT n.node, {RANK} FROM (SELECT * FROM nodes WHERE node < 5) n LEFT JOIN ({CAME}) s ON s.dst = n.node",
+    "two sums on the right": f"SELECT n.node, {RANK} + 0.02D * coalesce(t.v, 0D) FROM nodes n LEFT JOIN ({CAME}) s ON s.dst = n.node "
+    f"LEFT JOIN ({WENT}) t ON t.src = n.node",
+    "a group of two outer joins": "SELECT n.node, 0.15D + 0.05D * coalesce(sum(r.v), 0D) FROM nodes n "
+    "LEFT JOIN links l ON l.dst = n.node LEFT JOIN r ON r.n = l.src GROUP BY n.node",
+    "a subquery": "SELECT n.node, 0.15D + 0.05D * coalesce((SELECT sum(r.v) FROM r JOIN links l ON l.src = r.n "
+    "WHERE l.dst = n.node), 0D) FROM nodes n",
+    "a union joined with the keys": "SELECT node, 0.15D + 0.05D * sum(v) FROM (SELECT node, 0D AS v FROM nodes UNION ALL "
+    "SELECT l.dst, r.v FROM r JOIN links l ON l.src = r.n JOIN nodes n ON n.node = l.dst) GROUP BY node",
+    "a total": "SELECT n.node, 0.15D + 0.01D * t.t FROM nodes n CROSS JOIN (SELECT coalesce(sum(v), 0D) AS t FROM r) t",
+}
+"""Steps whose keys an input gives, whatever the loop has."""
+ALONE = {
+    "a sum of both": "SELECT n, sum(v) FROM (SELECT node AS n, 1D AS v FROM nodes UNION ALL "
+    "SELECT dst, 0.05D * r.v FROM r JOIN links ON src = r.n) GROUP BY n",
+    "a mean of both": "SELECT n, avg(v) FROM (SELECT node AS n, 1D AS v FROM nodes UNION ALL "
+    "SELECT dst, 0.05D * r.v FROM r JOIN links ON src = r.n) GROUP BY n",
+    "rows of both": "SELECT dst, 0.05D * r.v FROM r JOIN links ON src = r.n UNION ALL SELECT node, 1D FROM nodes",
+    "an inner join": f"SELECT n.node, {RANK} FROM nodes n JOIN ({CAME}) s ON s.dst = n.node UNION ALL SELECT node, 1D FROM nodes WHERE node = 1",
+    "a full join": f"SELECT coalesce(n.node, s.dst), {RANK} FROM nodes n FULL JOIN ({CAME}) s ON s.dst = n.node",
+    "beside what another thing is not found for": f"SELECT n.node, {RANK} FROM nodes n JOIN ({CAME}) s ON s.dst = n.node UNION ALL "
+    "SELECT node, 1D FROM nodes WHERE NOT EXISTS (SELECT 1 FROM r WHERE r.n = nodes.node)",
+    "under more conditions": "SELECT n.node, 0.5D + 0.5D * r.v FROM nodes n JOIN r ON r.n = n.node WHERE r.v > 3D UNION ALL "
+    "SELECT node, 1D FROM nodes WHERE NOT EXISTS (SELECT 1 FROM r WHERE r.n = nodes.node)",
+    "joined with other keys": "SELECT node, 0.15D + 0.05D * sum(v) FROM (SELECT node, 0D AS v FROM nodes UNION ALL "
+    "SELECT l.dst, r.v FROM r JOIN links l ON l.src = r.n JOIN nodes n ON n.node = l.src) GROUP BY node",
+    "beside fewer keys": "SELECT node, 0.15D + 0.05D * sum(v) FROM (SELECT node, 0D AS v FROM nodes WHERE node > 1 UNION ALL "
+    "SELECT l.dst, r.v FROM r JOIN links l ON l.src = r.n JOIN nodes n ON n.node = l.dst) GROUP BY node",
+    "where there are some": "SELECT n.node, 0.15D + 0.05D * coalesce(sum(r.v), 0D) FROM nodes n LEFT JOIN links l ON l.dst = n.node "
+    "LEFT JOIN r ON r.n = l.src GROUP BY n.node HAVING count(r.n) > 0 UNION ALL SELECT node, 1D FROM nodes WHERE node = 1",
+}
+"""Steps in which rows of the loop keep others alive: in a circle of links for ever."""
+
+
+@pytest.mark.parametrize("step", COVERED.values(), ids=COVERED)
+def test_rows_go_with_the_input_that_gives_their_keys(tmp_path: Path, step: str) -> None:
+    r, nodes, links = random.Random(len(step)), set[int](), list[tuple[int, int]]()
+    db = hw.open(tmp_path / "db", execution="here")
+    db.source("nodes", "node BIGINT")
+    db.source("links", "src BIGINT, dst BIGINT")
+    db.view("v", ranked(step), mode="diffuse", cut=1e-3)
+    for _ in range(8):
+        came = {r.randrange(8) for _ in range(3)} - nodes
+        gone = {n for n in nodes if r.random() < 0.3}
+        more = [(r.randrange(8), r.randrange(8)) for _ in range(4)]
+        fewer = [k for k in links if r.random() < 0.2]
+        nodes, links = nodes - gone | came, [k for k in links if k not in fewer] + more
+        gone_rows, came_rows = [(n,) for n in gone], [(n,) for n in came]
+        db.apply({"nodes": hw.Delta(came_rows, gone_rows), "links": hw.Delta(more, fewer)})
+        error = db.error("v")
+        assert error.missing == error.extra == 0
+    db.apply({"nodes": hw.Delta(deletes=[(n,) for n in nodes])})
+    assert db.table("v").num_rows == 0
+
+
+@pytest.mark.parametrize("step", ALONE.values(), ids=ALONE)
+def test_rows_that_rows_of_the_loop_keep_alive_are_refused(tmp_path: Path, step: str) -> None:
+    db = hw.open(tmp_path / "db", execution="here")
+    db.source("nodes", "node BIGINT")
+    db.source("links", "src BIGINT, dst BIGINT")
+    with pytest.raises(NotIncremental, match="DIFFUSE_SHAPE"):
+        db.view("v", ranked(step), mode="diffuse", cut=1e-3)
 
 
 @pytest.mark.parametrize("query", [REACHED, PATHS, LABELS, DIFFERENT, EXISTS, ITSELF])

@@ -36,7 +36,7 @@ from headwater.errors import EngineError
 from headwater.plan.diffuse import given_columns, is_value
 from headwater.plan.program import WEIGHT, Diffuse, Loop, Map, Program, Settled, Stratum
 from headwater.state.arrangement import INDEX, Arrangement
-from headwater.state.keys import Ints
+from headwater.state.keys import Bools, Ints
 from headwater.state.run import column
 
 if TYPE_CHECKING:
@@ -115,6 +115,8 @@ class _Diffusing:
         """Of each collection the keys to be compared in the next round, whatever is touched."""
         self.fresh: set[str] = set()
         """Answers without groups that have never been given."""
+        self.endless: dict[int, list[pa.Table]] = {}
+        """Of each collection the keys at which the step gave a NaN or an infinity."""
         self.cut = self.of.how.cut
         self.near = Near(self.of, self.working) if self.of.how.near is not None else None
 
@@ -159,8 +161,11 @@ class _Diffusing:
 
     def run(self) -> None:
         """Rounds until nothing moves."""
+        is_touched = any(n in self.increment.touched for n in self._touched_names())
         for place, due in self._due().items():
             self.also[place] = _together(self.also.get(place), due)
+        if is_touched:
+            self._begin_again()
         withheld, visited = 0, list[tuple[int, int]]()
         for at in range(1, self.of.how.rounds + 2):
             self._answer()
@@ -175,13 +180,14 @@ class _Diffusing:
             if not moves:
                 break
             if at > self.of.how.rounds:
-                for due, m in zip(self.of.due, found.values(), strict=True):
-                    self._set_due(due, m.keys, 1)
+                for place, m in enumerate(found.values()):
+                    self._set_due(place, m.keys, 1)
                 break
             if at == AGAIN:
                 self.working.gather(self._looked_up())
             visited.append((at, sum(t.num_rows for t in moves.values())))
             self._carry(moves)
+        self._keep_endless()
         for name in self._touched_names():
             self.increment.changes.pop(name, None)
             self.increment.touched.pop(name, None)
@@ -295,8 +301,12 @@ class _Diffusing:
             return Moves(row.empty_table(), pa.table({}), 0)
         answer = _found(self.working.now(step.name), keys)
         last = _found(self.working.now(told.name), keys)
-        values = [n for n, t in told.key if is_value(t)]
+        values = _values(told)
         moves, withheld = _far(keys.num_rows, answer, last, values, self.cut)
+        odd = _is_endless(answer, values)
+        if odd.any():
+            at = np.unique(answer.at[odd])
+            self.endless.setdefault(place, []).append(keys.take(pa.array(at)))
         both = [
             _weighed(t.filter(pa.array(moves[i])), told, row, sign)
             for t, i, sign in ((last.rows, last.at, -1), (answer.rows, answer.at, 1))
@@ -324,6 +334,34 @@ class _Diffusing:
                 new = _weighed(rows, begins, self._row(i), 1)
                 self.also[i] = new.select(self._key(i))
                 moves[name] = pa.concat_tables([moves[name], new]) if name in moves else new
+
+    def _begin_again(self) -> None:
+        """Has X* start anew at the keys that are due and have a NaN or an infinity: none of these ever fades.
+
+        What they came from may have gone. If it has not, the step gives them again.
+        """
+        moves = {}
+        for place, due in self.also.items():
+            keys = different_rows(due) if due.num_columns else due.slice(0, 1)
+            told, begins, row = self.of.told[place], self.of.begins[place], self._row(place)
+            found = _found(self.working.now(told.name), keys)
+            odd = np.unique(found.at[_is_endless(found, _values(told))])
+            if not len(odd):
+                continue
+            gone = found.rows.filter(pa.array(np.isin(found.at, odd)))
+            begun = _found(self.working.now(begins.name), keys.take(pa.array(odd))).rows
+            both = [_weighed(gone, told, row, -1), _weighed(begun, begins, row, 1)]
+            moves[self.loop.collections[place]] = pa.concat_tables(both)
+        self._carry(moves)
+
+    def _keep_endless(self) -> None:
+        """Has keys whose rows are a NaN or an infinity in the end be due."""
+        for place, tables in self.endless.items():
+            keys, told = _different(tables), self.of.told[place]
+            assert keys is not None
+            found = _found(self.working.now(told.name), keys)
+            odd = np.unique(found.at[_is_endless(found, _values(told))])
+            self._set_due(place, keys.take(pa.array(odd)), 1)
 
     def _carry(self, moves: dict[str, pa.Table]) -> None:
         """Tells moves, and has them change the maps of the loop."""
@@ -358,17 +396,19 @@ class _Diffusing:
         """The keys of each collection that had yet to move; they are due no more."""
         out = {}
         for i, due in enumerate(self.of.due):
-            found = list(self.working.now(due.name).scan())
-            if found:
-                out[i] = pa.concat_tables(found).select(due.lookup)
-                self._set_due(due, out[i], -1)
+            for t in self.working.now(due.name).scan():
+                out[i] = _together(out.get(i), t.select(due.lookup))
+                weights = pc.negate(column(t, "r0"))
+                self._set_due(i, t.select(due.lookup), weights)
         return out
 
-    def _set_due(self, due: Map, keys: pa.Table, weight: int) -> None:
+    def _set_due(self, place: int, keys: pa.Table, weight: int | pa.Array) -> None:
+        due = self.of.due[place]
         if not keys.num_rows:
             return
         named = {n: column(keys, k) for n, k in zip(due.lookup, _names(keys), strict=True)}
-        table = pa.table({**named, "r0": pa.array(np.full(keys.num_rows, weight, np.int64))})
+        weights = pa.array(np.full(keys.num_rows, weight)) if isinstance(weight, int) else weight
+        table = pa.table({**named, "r0": weights})
         entries, _ = self.working.now(due.name).merge(changes_of(due, table), blind=True)
         self.working.add(due.name, entries)
 
@@ -476,6 +516,21 @@ def _together(a: pa.Table | None, b: pa.Table) -> pa.Table:
 
 def _names(keys: pa.Table) -> list[str]:
     return [n for n in keys.column_names if n not in ("_h", "_i", "r0")]
+
+
+def _values(told: Map) -> list[str]:
+    """The columns of the rows of a collection that are no key."""
+    return [n for n, t in told.key if is_value(t)]
+
+
+def _is_endless(found: Found, values: list[str]) -> Bools:
+    """Which entries have a NaN or an infinity."""
+    out = np.zeros(len(found.at), np.bool_)
+    for name in values:
+        cells = column(found.rows, name)
+        if pa.types.is_floating(cells.type):
+            out |= ~np.isfinite(np.asarray(pc.fill_null(cells, 0.0)))
+    return out
 
 
 def _far(many: int, answer: Found, last: Found, values: list[str], cut: float) -> tuple[Any, int]:

@@ -7,8 +7,9 @@ The step is planned like any query over X*, without rounds. A stratum whose grou
 ties to X* (for each point the nearest centre), would be read whole whenever X* moves. This term of the product rule is left
 out: its groups are *settled*, they keep their answer until an input touches them.
 
-Rows that are the least, the greatest or the different ones of rows of the loop are refused: what X* has would keep itself
-alive after its reason is gone, which only starting anew can find out.
+Rows that are the least, the greatest or the different ones of rows of the loop are refused, and so are rows that are there by rows
+of the loop alone (`plan/sustained.py`): what X* has would keep itself alive after its reason is gone, which only starting anew
+can find out.
 """
 
 from __future__ import annotations
@@ -57,6 +58,7 @@ from headwater.plan.maps import map_of, output_of
 from headwater.plan.passes import OF_QUERY
 from headwater.plan.program import Diffuse, Loop, Map, Program, Settled, Stratum
 from headwater.plan.statements import Materializer
+from headwater.plan.sustained import Sustained
 from headwater.plan.together import singles
 from headwater.rules.monomial import Monomial, monomial, summands
 from headwater.rules.normalize import normalize
@@ -216,7 +218,7 @@ class Diffusing:
         """Everything that moves: collections, and answers that read what moves."""
         self.living = set(collections)
         """What of it follows X* by equalities; settled answers do not, nor what reads them alone."""
-        self.sustained = set(collections)
+        self.sustained = Sustained(collections)
         """What of it has rows only while X* has some."""
         self.strata: list[str] = []
         self.settled: list[Settled] = []
@@ -235,8 +237,7 @@ class Diffusing:
             if any(self.living.intersection(_names(m)) for m in moving):
                 self._check(answering, made)
                 self.living.add(made.name)
-            if all(self.sustained.intersection(_names(m)) for _, m in answering.monomials):
-                self.sustained.add(made.name)
+            self.sustained.answer(answering, made.name)
         self.names.add(made.name)
         self.strata.append(made.name)
         return made
@@ -335,11 +336,12 @@ class Diffusing:
             raise _refused(
                 "the rows of the loop have no number with a fraction that follows the loop, so that none is near another"
             )
-        for names in map(_names, found):
-            if names and self.sustained.issuperset(names):
-                raise _refused(
-                    "rows of the loop come of rows of the loop alone, and would never go"
-                )
+        key = [i for i in range(len(row.fields)) if i not in values]
+        if self.sustained.alone(found, key):
+            raise _refused(
+                "rows of the loop are there by rows of the loop alone: in a circle they would keep each other for ever",
+                hint="take the keys from an input, as FROM nodes LEFT JOIN ... does; or leave mode='diffuse' out: exactly, it is kept",
+            )
 
     def _check(self, answering: Answering, made: Stratum) -> None:
         """Raises where an answer is the least, the greatest, the first or the different ones of rows of the loop."""
