@@ -87,6 +87,19 @@ CASES = (
         "SELECT a, b, row_number() OVER (ORDER BY a DESC, a, b) AS n FROM r WHERE b IS NOT NULL",
         ROWS,
     ),
+    Case(
+        "how_many_are_collected_of_an_outer_join",
+        "SELECT s.a, size(collect_list(r.a)) AS n FROM s LEFT JOIN r ON r.a <= s.a GROUP BY s.a",
+        toggled(8),
+        "SELECT s.a, count(r.a) AS n FROM s LEFT JOIN r ON r.a <= s.a GROUP BY s.a",
+        PAIRS,
+    ),
+    Case(
+        "how_many_are_collected_of_a_column_that_is_null",
+        "SELECT a, size(collect_list(b)) AS n FROM (SELECT a, CAST(NULL AS STRING) AS b FROM r) GROUP BY a",
+        ROWS,
+        "SELECT a, 0 AS n FROM r GROUP BY a",
+    ),
     Case("a_limit_of_an_order_twice", "SELECT a FROM r ORDER BY a DESC, a LIMIT 2", ROWS),
 )
 

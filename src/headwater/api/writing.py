@@ -377,10 +377,12 @@ class Writable(Finals):
         except HeadwaterError:
             raise
         except OverflowError as e:
-            # Sums are also kept of rows that a join may drop, so that recomputing need not meet this one.
+            # Recomputing need not meet this one: sums are also kept of rows that a join may drop, of the change alone,
+            # and of whole numbers for avg.
             raise EngineError(
-                f"{e}; recomputing would overflow too where the rows that it adds up reach an answer",
-                hint="add up in a wider type, for example sum(cast(x AS DECIMAL(38, 0)))",
+                f"{e}; what is kept of sums has to fit, and so has what a change adds to them",
+                hint="add up in a wider type, for example sum(cast(x AS DECIMAL(38, 0))) or avg(cast(x AS DOUBLE))"
+                "\nthe database is as it was before",
             ) from e
         except Unclear as e:
             raise StateError(

@@ -394,7 +394,7 @@ class _Diffusing:
 
     def _due(self) -> dict[int, pa.Table]:
         """The keys of each collection that had yet to move; they are due no more."""
-        out = {}
+        out: dict[int, pa.Table] = {}
         for i, due in enumerate(self.of.due):
             for t in self.working.now(due.name).scan():
                 out[i] = _together(out.get(i), t.select(due.lookup))

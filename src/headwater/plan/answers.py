@@ -385,6 +385,9 @@ class Answering:
         out: list[Term] = []
         for _, m in self.monomials:
             value = component_of(m.output, self.bags[of])
+            if isinstance(value, Zero):  # the column is NULL there, and adds nothing
+                out.append(Zero(INT))
+                continue
             parts = value.factors if isinstance(value, Times) else (value,)
             one = tuple(p.value if isinstance(p, Sng) else p for p in parts)
             kept = tuple(p for p in one if p != ONE)
