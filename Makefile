@@ -3,6 +3,8 @@
 PY := .venv/bin/python
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
+# Where this is set, each worker of Spark and each process that a test starts would compile every module again.
+unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help setup java servers demo test test-all sql-report fuzz bench lint format golden docs lock clean
 
 help:  ## print this list

@@ -17,8 +17,6 @@ summary=
 failed=0
 
 mkdir -p "$logs"
-# Tests start hundreds of processes, and Spark its workers: each would compile every module again.
-unset PYTHONDONTWRITEBYTECODE
 # Without this, what runs in the background would outlive a ^C.
 trap 'kill $(jobs -p) 2>/dev/null; exit 130' INT TERM
 
