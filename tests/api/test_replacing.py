@@ -16,7 +16,9 @@ from headwater import errors, flow
 from headwater.api.editing import Editing
 from headwater.engine.fill import Backfill
 from headwater.engine.working import Working
-from headwater.errors import QueryError
+from headwater.errors import NotIncremental, QueryError
+from headwater.plan import compiler
+from headwater.plan.compiler import Compiler
 from headwater.state.log import Log
 from shrinking import seeded
 
@@ -153,6 +155,161 @@ def test_several_at_once_in_any_order(db: hw.Database) -> None:
         db.changes_table("q", commit.version - 1)
     with pytest.raises(QueryError, match="type list"):
         db.replace_views([("q", SUMS)])  # type: ignore[arg-type]
+
+
+def test_a_view_that_is_named_again_is_read_anew_over_what_is_replaced(db: hw.Database) -> None:
+    """Its text is what it was, and * says more: it was refused, with the hint to do what was done."""
+
+    @hw.query
+    def copied(q):
+        return [a for a in q]
+
+    every = {"z": "SELECT * FROM q", "above": "SELECT * FROM z", "copy": copied}
+    more = {"q": "SELECT k, sum(x) AS v, count(*) AS n FROM s GROUP BY k"}
+    db.replace_views(every)
+    first = db.version
+    assert not db.replace_views({**every, **more}).repeated
+    for name in every:
+        assert rows(db, name) == rows(db, "q") == texts((1, 5, 2), (2, 5, 1), (3, 1, 1))
+        assert db.catalog.views[name].replaced == first + 1
+    assert db.replace_views({**more, **every}).repeated and db.version == first + 1
+    db.apply({"s": [(3, 1)]})
+    assert rows(db, "above") == texts((1, 5, 2), (2, 5, 1), (3, 2, 2))
+    db.replace_views({"q": SUMS, **every})
+    assert rows(db, "copy") == rows(db, "above") == texts((1, 5), (2, 5), (3, 2))
+
+
+def test_a_view_that_is_named_again_is_kept_as_it_was(
+    db: hw.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the term that is read is the one that it has, no strategy is chosen, and nothing is filled."""
+    chosen: list[str] = []
+    choose = Compiler.choose
+
+    def told(self: Compiler, name: str, *args: Any) -> Any:
+        chosen.append(name)
+        return choose(self, name, *args)
+
+    monkeypatch.setattr(Compiler, "choose", told)
+    db.replace_views({"q": SOME, "r": READER})
+    assert rows(db, "r") == texts((2, 8))
+    db.replace_views({"q": "SELECT k, sum(x) AS v, max(x) AS top FROM s GROUP BY k", "r": READER})
+    assert rows(db, "r") == texts((3, 11))
+    assert chosen == ["q", "q"]
+
+
+def test_who_is_not_named_still_keeps_its_columns(db: hw.Database) -> None:
+    db.replace_views({"z": "SELECT * FROM q", "above": "SELECT * FROM z"})
+    more = {"q": "SELECT k, sum(x) AS v, count(*) AS n FROM s GROUP BY k"}
+    with pytest.raises(QueryError, match="`above` reads `z`, and needs its columns") as e:
+        db.replace_views({**more, "z": "SELECT * FROM q"})
+    assert e.value.hint == "replace all at once: db.replace_views({..., 'above': ...})"
+
+
+def test_a_program_whose_upstream_view_gets_a_column(db: hw.Database) -> None:
+    def program(query: str) -> list[Any]:
+        @hw.materialized_view
+        def below():
+            return query
+
+        @hw.materialized_view
+        def above():
+            return "SELECT * FROM below"
+
+        @hw.materialized_view
+        def copied(below):
+            return [a for a in below]
+
+        return [above, copied, below]
+
+    db.define(program(SUMS))
+    first, more = db.version, program("SELECT k, sum(x) AS v, max(x) AS top FROM s GROUP BY k")
+    db.define(more)
+    assert db.version == first + 1 and db.define(more).repeated
+    assert rows(db, "above") == rows(db, "copied") == texts((1, 5, 3), (2, 5, 5), (3, 1, 1))
+
+
+ALL = "SELECT * FROM s WHERE x > 2"
+
+
+@pytest.mark.parametrize(
+    "replaced",
+    [
+        lambda db: db.view("w", ALL, replace=True),
+        lambda db: db.replace_views({"w": ALL}),
+        lambda db: db.execute(f"CREATE OR REPLACE MATERIALIZED VIEW w AS {ALL}"),
+        lambda db: db.define([hw.materialized_view(name="w")(lambda: ALL)]),
+    ],
+    ids=["view", "replace_views", "statement", "define"],
+)
+def test_a_source_that_got_a_column_is_read_anew(db: hw.Database, replaced: Any) -> None:
+    """The text is the same, and * says more; once it was read so, it is no change."""
+    replaced(db)
+    db.execute("ALTER SOURCE s ADD COLUMN c BIGINT")
+    first = db.version
+    db.view("w", ALL)
+    assert db.version == first, "without replace it stays"
+    replaced(db)
+    assert db.version == first + 1
+    assert rows(db, "w") == texts((1, 3, None), (2, 5, None))
+    replaced(db)
+    db.replace_views({"q": SUMS, "r": READER})  # which read the source, and nothing else of it
+    assert db.version == first + 1
+    db.apply({"s": [(9, 9, 9)]})
+    db.source("s", "k BIGINT, x BIGINT, c BIGINT, d BIGINT")
+    replaced(db)
+    replaced(db)
+    assert db.version == first + 4
+    assert rows(db, "w")[-1:] == texts((9, 9, 9, None))
+
+
+def test_a_source_that_got_wider_and_more_columns_is_read_anew(db: hw.Database) -> None:
+    db.source("i", "k INT")
+    db.view("w", "SELECT * FROM i")
+    db.source("i", "k BIGINT, c INT")
+    assert db.catalog.views["w"].ddl == "`k` bigint"
+    assert not db.replace_views({"w": "SELECT * FROM i"}).repeated
+    assert db.catalog.views["w"].ddl == "`k` bigint, `c` int"
+    assert db.replace_views({"w": "SELECT * FROM i"}).repeated
+
+
+def test_a_script_with_replace_is_no_change_the_second_time(db: hw.Database) -> None:
+    script = f"""
+        CREATE OR REPLACE MATERIALIZED VIEW w AS {ALL};
+        CREATE OR REPLACE MATERIALIZED VIEW named AS SELECT k, x FROM s;
+        ALTER SOURCE s ADD COLUMN c BIGINT"""
+    db.execute(script)
+    first = db.version
+    db.execute(script)
+    assert db.version == first + 1, "one view says * of a source that has got a column"
+    db.execute(script)
+    assert db.version == first + 1
+
+
+def test_the_same_comprehension_is_no_change(db: hw.Database) -> None:
+    @hw.query
+    def small(s):
+        return [{"k": a.k} for a in s if a.x < 4]
+
+    db.view("w", small)
+    first = db.version
+    db.view("w", small, replace=True)
+    assert db.replace_views({"w": small}).repeated and db.version == first
+
+
+def test_names_that_differ_in_case_are_one(db: hw.Database) -> None:
+    first = db.version
+    for names in (("new", "NEW"), ("Q", "q")):
+        with pytest.raises(QueryError, match=f"the view `{names[1]}` is given twice"):
+            db.replace_views({names[0]: SOME, names[1]: MOST})
+        with pytest.raises(QueryError, match=f"the view `{names[1]}` is defined twice"):
+            db.define([hw.materialized_view(name=n)(lambda: SOME) for n in names])
+    assert db.version == first
+
+
+def test_a_name_that_is_no_text(db: hw.Database) -> None:
+    with pytest.raises(QueryError, match="the name 1 of a view is of type int"):
+        db.replace_views({1: SOME})  # type: ignore[dict-item]
 
 
 def test_a_statement(db: hw.Database) -> None:
@@ -427,6 +584,42 @@ def test_a_column_more_is_no_matter_to_who_names_others(db: hw.Database) -> None
         db.view(
             "q", "SELECT k, sum(x) AS v, count(*) AS n, 1 AS one FROM s GROUP BY k", replace=True
         )
+
+
+def test_a_reader_that_cannot_be_kept_is_named_with_the_reason(
+    db: hw.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it is refused for, and the hint of that, whatever the error; or else the hint to replace both."""
+    db.view("asked", "SELECT a.k FROM q a JOIN q b ON a.v = b.v", strategy="recursive")
+    db.drop("r")
+    first = db.version
+    for error, hint in (
+        (NotIncremental("ANSWER", "it is so", hint="aggregate in a subquery of FROM first"), ""),
+        (
+            errors.IllTyped("1 + x", "a number", "a text"),
+            "replace both at once: db.replace_views({'q': ..., 'asked': ...})",
+        ),
+    ):
+
+        def refused(*args: Any, error: errors.HeadwaterError = error) -> None:
+            raise error
+
+        monkeypatch.setattr(Compiler, "asked_for", refused)
+        with pytest.raises(QueryError) as e:
+            db.view("q", SOME, replace=True)
+        said = "the view `asked` reads `q`, and cannot be kept over what that becomes: "
+        assert (e.value.what, e.value.hint) == (said + error.what, error.hint or hint)
+    assert db.version == first
+
+
+def test_a_reader_that_gets_too_large_is_told_what_to_do(
+    db: hw.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    db.view("asked", "SELECT a.k FROM q a JOIN q b ON a.v = b.v", strategy="recursive")
+    monkeypatch.setattr(compiler, "MOST_ASKED_FOR", 1)
+    with pytest.raises(QueryError, match=r"`asked` reads `q`, .*: \[TOO_LARGE\]") as e:
+        db.view("q", "SELECT k, x AS v FROM s", replace=True)
+    assert e.value.hint.startswith("leave the strategy out")
 
 
 def test_sources_and_names_that_are_none(db: hw.Database) -> None:

@@ -14,10 +14,10 @@ from headwater.api.editing import Given
 from headwater.api.executing import Executing
 from headwater.api.handles import Commit
 from headwater.api.nearness import ROUNDS, mode_of
+from headwater.api.replacing import check_names
 from headwater.calculus.types import RecordType
-from headwater.errors import HeadwaterError, QueryError
+from headwater.errors import QueryError
 from headwater.language.declared import ddl_of, ddl_of_struct, declared
-from headwater.language.queries import read_query
 from headwater.language.views import MaterializedView
 
 
@@ -29,35 +29,22 @@ class Defining(Executing):
     ) -> Commit:
         """Defines the views that a module has by `@hw.materialized_view`, or some of them that are given, in one commit; and what they say of themselves."""
         views = collected(program)
-        given: dict[str, Given] = {}
-        for v in views:
-            name = self.catalog.named(v.name)
-            if name in given:
-                raise QueryError(
-                    f"the view `{v.name}` is defined twice", hint="name one of them otherwise"
-                )
-            given[name] = Given(v.query(), v.strategy, v.key, mode_of("exact", None, None, ROUNDS))
+        check_names([v.name for v in views], "defined")
+        exact = mode_of("exact", None, None, ROUNDS)
+        given = {
+            self.catalog.named(v.name): Given(v.query(), v.strategy, v.key, exact) for v in views
+        }
         said = {self.catalog.named(v.name): v for v in views if v.schema is not None}
-        new = {n: g for n, g in given.items() if not self._is_as_given(n, g)}
+        new, again = self._divided(given)
         if new and said:
-            edit = self._edit(new)
+            edit = self._edit(new, again)
             for n, v in said.items():
                 _check_schema(v, edit.catalog.views[n].type.key)
-        done = self._replaced(new) if new else Commit(self.version, repeated=True, database=self)
+        done = self._replaced(given) if new else Commit(self.version, repeated=True, database=self)
         for v in views:
             if v.comment:
                 self.comment(v.name, v.comment)
         return replace(done, version=self.version)  # what is said of them comes behind
-
-    def _is_as_given(self, name: str, given: Given) -> bool:
-        """Whether a view is there with this query; that of a comprehension is compared by its term."""
-        query = given.query
-        if name in self.catalog.views and not isinstance(query, str):
-            try:
-                query = read_query(query, self.catalog.schemas(), self.ask)[0]
-            except HeadwaterError:  # it reads columns that are new
-                return False
-        return self._is_defined(name, query, given.strategy, given.key, given.mode)
 
 
 def collected(program: Any) -> list[MaterializedView]:

@@ -60,8 +60,16 @@ class Edit:
 class Editing:
     """One edit of a catalog and its program, which are as the version before has them."""
 
-    def __init__(self, catalog: Catalog, program: Program, given: Mapping[str, Given]):
+    def __init__(
+        self,
+        catalog: Catalog,
+        program: Program,
+        given: Mapping[str, Given],
+        again: Mapping[str, Given] | None = None,
+    ):
         self.catalog, self.program, self.given = catalog, program, given
+        self.again = again or {}
+        """Views that are given the query that they have: where they read what is edited, their columns may be others."""
         self.sources, self.roots = catalog.sources, list(given)
         """The sources as they will be, and what is edited: all that reads it is planned again."""
 
@@ -73,19 +81,11 @@ class Editing:
         program = self.without([n for n in planned if n in self.program.views])
         for name in planned:
             known = self.catalog.views.get(name)
-            if name in self.given:
-                asked = self.given[name]
-                text, language, term = read(asked.query, out.schemas())
-                made = check(name, text, language, term, asked.strategy, asked.key, asked.mode)
-                made = replace(made, created=known.created if known else version)
-                made = (
-                    made
-                    if known is None
-                    else replace(made, called=known.called, comment=known.comment)
-                )
+            if known is None:
+                term, made = _read_as(self.given[name], name, out, read, check)
+                made = replace(made, created=version)
             else:
-                assert known is not None, name
-                term, made = self._read_again(out, known, read)
+                term, made = self._read_over(out, known, read, check)
             read_by = names_read(term, made)
             below = [v.place for n, v in views.items() if n.lower() in read_by]
             place = known.place if known else 0
@@ -144,33 +144,64 @@ class Editing:
                 return {r.name.lower() for r in relations(term)}
         return set()  # which is no query, and refused as such
 
-    # --- readers ------------------------------------------------------------------------------------------------------
+    # --- what is read -------------------------------------------------------------------------------------------------
+
+    def _read_over(
+        self, out: Catalog, known: ViewDef, read: Read, check: Check
+    ) -> tuple[Term, ViewDef]:
+        """A view that is there, over what there will be: by the query that it is given, or by its own."""
+        asked = self.given.get(known.name)
+        if asked is None and self._reads_others(out, known):
+            asked = self.again.get(known.name)
+        if asked is None:
+            return self._read_again(out, known, read)
+        term, made = _read_as(asked, known.name, out, read, check)
+        made = replace(made, created=known.created, called=known.called, comment=known.comment)
+        return term, replace(made, kept=known.kept, why=known.why)
+
+    def _reads_others(self, out: Catalog, known: ViewDef) -> list[str]:
+        """The views that a view reads and that have other columns than before."""
+        named, was = names_read(self.catalog.term(known.name), known), self.catalog.views
+        return [n for n, v in out.views.items() if n.lower() in named and v.type != was[n].type]
 
     def _read_again(self, out: Catalog, known: ViewDef, read: Read) -> tuple[Term, ViewDef]:
         """A view that reads one that is replaced: its own columns stay, and those that it names must be there."""
-        term, named = (
-            self.catalog.term(known.name),
-            names_read(self.catalog.term(known.name), known),
-        )
-        was = self.catalog.views
-        others = [n for n, v in out.views.items() if n.lower() in named and v.type != was[n].type]
+        term, was = self.catalog.term(known.name), self.catalog.views
+        others = self._reads_others(out, known)
         if not others:
             return term, known
         for n in others:
             column = _lost(term, was[n].type, out.views[n].type)
             if column:
-                raise _loses(known.name, n, f"column `{column}`, which is gone or of another type")
+                what = f"column `{column}`, which is gone or of another type"
+                raise self._loses(known.name, n, what)
         try:
             if known.language == "sql":
                 _, _, term = read(known.text, out.schemas())
             else:
                 term = parse(known.term, out.schemas())
+            row = RecordType(tuple(key_fields(type_of(term))))
         except HeadwaterError as e:
-            raise _loses(known.name, others[0], f"columns as they were: {e.what}") from e
-        row = RecordType(tuple(key_fields(type_of(term))))
+            raise self._loses(known.name, others[0], f"columns as they were: {e.what}") from e
         if row != known.type.key:
-            raise _loses(known.name, others[0], "columns as they were, for all of them are its own")
+            what = "columns as they were, for all of them are its own"
+            raise self._loses(known.name, others[0], what)
         return term, replace(known, term=text_of(term))
+
+    def _loses(self, reader: str, name: str, what: str) -> QueryError:
+        return QueryError(
+            f"[REPLACE_COLUMNS] `{reader}` reads `{name}`, and needs its {what}",
+            hint=self._together(reader),
+        )
+
+    def _together(self, reader: str) -> str:
+        """The hint to give a reader another query in the same call."""
+        if not self.given:
+            return f"drop `{reader}` first, and define it again behind"
+        others = [*self.given, *self.again]
+        if len(others) > 1:
+            return f"replace all at once: db.replace_views({{..., {reader!r}: ...}})"
+        return f"replace both at once: db.replace_views({{{others[0]!r}: ..., {reader!r}: ...}})"
 
     # --- plans --------------------------------------------------------------------------------------------------------
 
@@ -179,13 +210,13 @@ class Editing:
         self, out: Catalog, program: Program, made: ViewDef, term: Term, data: Data
     ) -> tuple[Program, ViewDef]:
         """A program with a view added: one that only reads another is kept by the strategy that it has."""
-        name, given = made.name, made.name in self.given
+        name, anew = made.name, self._is_anew(made)
         compiler = out.compiler(program, made.diffusion)
         try:
             if made.strategy != "auto":
                 program = compiler.asked_for(name, term, made.strategy, made.key)
                 kept, why = made.strategy, "as was asked for"
-            elif given:
+            elif anew:
                 program, kept, why = compiler.choose(name, term, made.key, data)
             else:
                 kept, why = made.kept, made.why
@@ -195,15 +226,38 @@ class Editing:
                     if e.reason != "TOO_LARGE":
                         raise
                     program, kept, why = compiler.choose(name, term, made.key, data)
-        except NotIncremental as e:
-            if given:
-                raise placed(e, made.text, out.schemas()) if made.language == "sql" else e from None
-            raise QueryError(
-                f"`{name}`, which reads it, cannot be kept over the new query: {e.what}",
-                hint=f"replace both at once: db.replace_views({{..., {name!r}: ...}})",
-            ) from e
+        except HeadwaterError as e:
+            said = e
+            if isinstance(e, NotIncremental) and made.language == "sql":
+                said = placed(e, made.text, out.schemas())
+            if anew:
+                raise said from e.__cause__
+            raise self._not_kept(made, term, said) from e
         stored = keeps_answer(program.views[name])
         return program, replace(made, kept=kept, why=why, stored=stored, rules=RULES)
+
+    def _is_anew(self, made: ViewDef) -> bool:
+        """Whether a view has another query than before, or another term that is read from the same one."""
+        if made.name in self.given:
+            return True
+        return made.name in self.again and made.term != self.catalog.views[made.name].term
+
+    def _not_kept(self, made: ViewDef, term: Term, why: HeadwaterError) -> QueryError:
+        """The refusal of a view that reads what is edited, with what it is refused for."""
+        names = names_read(term, made)
+        edited = next((n for n in self.order() if n.lower() in names), self.roots[0])
+        return QueryError(
+            f"the view `{made.name}` reads `{edited}`, and cannot be kept over what that becomes: {why.what}",
+            hint=why.hint or self._together(made.name),
+        )
+
+
+def _read_as(
+    asked: Given, name: str, out: Catalog, read: Read, check: Check
+) -> tuple[Term, ViewDef]:
+    """A view as it is declared by a query that it is given."""
+    text, language, term = read(asked.query, out.schemas())
+    return term, check(name, text, language, term, asked.strategy, asked.key, asked.mode)
 
 
 def names_read(term: Term, made: ViewDef) -> set[str]:
@@ -251,13 +305,6 @@ def _lost(term: Term, before: MapType, after: MapType) -> str:
             case Field(Var(_, row), name) if row == before.key and name in lost:
                 return name
     return ""
-
-
-def _loses(reader: str, name: str, what: str) -> QueryError:
-    return QueryError(
-        f"[REPLACE_COLUMNS] `{reader}` reads `{name}`, and needs its {what}",
-        hint=f"replace both at once: db.replace_views({{{name!r}: ..., {reader!r}: ...}})",
-    )
 
 
 def _circle(reads: Mapping[str, set[str]], waiting: Sequence[str]) -> QueryError:

@@ -9,32 +9,35 @@ it, the old answer is read. Readers, stages and copies are told the difference o
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace as replaced
 from typing import Any
 
 import pyarrow as pa
 
-from headwater.api.catalog import Catalog, facts_of
+from headwater.api.catalog import Catalog, ViewDef, facts_of
 from headwater.api.declaring import Declaring
 from headwater.api.dropping import without_maps
-from headwater.api.editing import Edit, Editing, Given
+from headwater.api.editing import Edit, Editing, Given, names_read
 from headwater.api.feeding import Told
 from headwater.api.feeds import REPLACE, Held
 from headwater.api.handles import Commit, ViewHandle
 from headwater.api.nearness import ROUNDS, Error, error_of, mode_as, mode_of
 from headwater.api.over import Over, forget_found, hidden_at
+from headwater.calculus.check import type_of
+from headwater.calculus.types import RecordType
 from headwater.engine.here.equal_rows import consolidated
 from headwater.engine.ledgers import LEDGER
 from headwater.engine.rings import spec_of
 from headwater.engine.spark.session import Counts
 from headwater.engine.working import Working
-from headwater.errors import Purged, QueryError
-from headwater.language.queries import read_query
+from headwater.errors import HeadwaterError, Purged, QueryError
+from headwater.language.queries import read_query, text_of
 from headwater.plan import stored
 from headwater.plan.adopting import Adopting, Adoption
 from headwater.plan.analysis import rounds_of
 from headwater.plan.compiler import STRATEGIES
+from headwater.plan.maps import key_fields
 from headwater.plan.program import Program
 from headwater.show.edits import explain_edit
 from headwater.show.explain import explain_can
@@ -90,13 +93,15 @@ class Replacing(Declaring):
     def replace_views(self, queries: Mapping[str, Any]) -> Commit:
         """Gives several views other queries in one commit, and defines those that are not there.
 
-        They are given as a dict by name, in any order. A view that is there keeps its strategy, its key and its mode.
+        They are given as a dict by name, in any order. A view that is there keeps its strategy, its key and its mode. One
+        that is given the query that it has is read anew over what is replaced, and may have other columns then.
         """
-        if not isinstance(queries, Mapping) or not all(isinstance(n, str) for n in queries):
+        if not isinstance(queries, Mapping):
             raise QueryError(
                 f"the queries are of type {type(queries).__name__}",
                 hint="give a dict with a query for each view: {'totals': 'SELECT ...'}",
             )
+        check_names(queries, "given")
         given: dict[str, Given] = {}
         for n, query in queries.items():
             known = self.catalog.views.get(self.catalog.named(n))
@@ -157,10 +162,10 @@ class Replacing(Declaring):
 
     # --- one edit -------------------------------------------------------------------------------------------------------
 
-    def _edit(self, given: Mapping[str, Given]) -> Edit:
-        """What the database would become if views had other queries."""
+    def _edit(self, given: Mapping[str, Given], again: Mapping[str, Given] | None = None) -> Edit:
+        """What the database would become if views had other queries, and those of `again` were read anew over them."""
         known = self._defined
-        editing = Editing(known.catalog, known.program, given)
+        editing = Editing(known.catalog, known.program, given, again)
 
         def read(query: Any, schemas: Any) -> Any:
             return read_query(query, schemas, self.ask)
@@ -168,22 +173,18 @@ class Replacing(Declaring):
         return editing.edited(read, self._checked, self._sampled(), known.version + 1)
 
     def _replaced(self, given: Mapping[str, Given]) -> Commit:
-        """Plans, fills and commits views with other queries; what has its query already is left as it is."""
+        """Plans, fills and commits views with other queries; what has its query already follows what it reads."""
         started = time.perf_counter()
         with self._locked():
             self._writing()
-            new = {
-                n: g
-                for n, g in given.items()
-                if not self._is_defined(n, g.query, g.strategy, g.key, g.mode)
-            }
+            new, again = self._divided(given)
             for n in new:
                 if n not in self.catalog.views:
                     self._check_name(n)
             if not new:
                 return Commit(self.version, repeated=True, database=self)
             self.session.counts = counts = Counts()
-            edit = self._edit(new)
+            edit = self._edit(new, again)
             size = self._commit_edit(edit, REPLACE + ", ".join(new))
             assert self._writer is not None
             return Commit(
@@ -197,6 +198,38 @@ class Replacing(Declaring):
                 warnings=self._writer.warnings(),
                 database=self,
             )
+
+    def _divided(self, given: Mapping[str, Given]) -> tuple[dict[str, Given], dict[str, Given]]:
+        """The views that are given another query than they have, and those that are given the one that they have."""
+        same = {n for n, g in given.items() if self._is_as_given(n, g)}
+        new = {n: g for n, g in given.items() if n not in same}
+        return new, {n: g for n, g in given.items() if n in same}
+
+    def _is_as_given(self, name: str, given: Given) -> bool:
+        """Whether a view is there with this query, and would be read from it as it is."""
+        known, query = self.catalog.views.get(name), given.query
+        asked = given.strategy, given.key, given.mode
+        if known is None:
+            return False
+        if isinstance(query, str):
+            if not self._is_defined(name, query, *asked):
+                return False
+            if not self._has_other_columns(known):
+                return True
+        try:
+            text, _, term = read_query(query, self.catalog.schemas(), self.ask)
+            row = RecordType(tuple(key_fields(type_of(term))))
+        except HeadwaterError:  # the edit says why, unless it reads what is given with it
+            return False
+        same = (text_of(term), row) == (known.term, known.type.key)
+        return same and self._is_defined(name, text, *asked)
+
+    def _has_other_columns(self, view: ViewDef) -> bool:
+        """Whether a source that a view names has got columns since the view was read, so that its text may say more."""
+        since = max(view.created, view.replaced)
+        # A source that gets wider columns and more in one commit replaces the view, which reads the old ones.
+        grown = {n.lower() for n, s in self.catalog.sources.items() if s.added >= since}
+        return bool(grown) and not grown.isdisjoint(names_read(self.catalog.term(view.name), view))
 
     def _commit_edit(
         self,
@@ -320,6 +353,23 @@ class Replacing(Declaring):
             table = consolidated(pa.concat_tables([rows, gone]))
             self._tell_rows(told, working, n, table, graph.inputs, graph.looked_up)
         return told
+
+
+def check_names(names: Iterable[Any], how: str) -> None:
+    """Raises where a name of a view is no text, or there twice; upper and lower case are the same."""
+    seen: set[str] = set()
+    for n in names:
+        if not isinstance(n, str):
+            raise QueryError(
+                f"the name {n!r} of a view is of type {type(n).__name__}",
+                hint="give it as text: {'totals': 'SELECT ...'}",
+            )
+        if n.lower() in seen:
+            raise QueryError(
+                f"the view `{n}` is {how} twice",
+                hint="name one of them otherwise: upper and lower case are the same",
+            )
+        seen.add(n.lower())
 
 
 def filled_together(program: Program, maps: set[str]) -> set[str]:
