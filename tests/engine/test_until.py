@@ -159,3 +159,83 @@ def test_the_last_round_comes_and_goes(tmp_path: Path) -> None:
         compare(db, ranks, chain)
         db.apply({"links": hw.Delta(deletes=chain[2:-1])})
         compare(db, ranks, chain[:2] + chain[-1:])
+
+
+@hw.query
+def turned(nodes):  # type: ignore[no-untyped-def]
+    """Great numbers once are negated, and then 5."""
+    return hw.repeat(
+        [{"n": k.id, "v": k.x} for k in nodes],
+        lambda x: [{"n": r.n, "v": 5 if r.v < 0 else 0 - r.v if r.v > 100 else r.v} for r in x],
+        until=hw.within(1, "v", by="n"),
+    )
+
+
+def test_a_bigint_may_move_further_than_a_bigint_goes(tmp_path: Path) -> None:
+    """From 2⁶² + 5 to its negative: how far that is does not fit into 64 bits."""
+    great = 2**62 + 5
+    with hw.open(tmp_path / "db", execution="here") as db:
+        db.source("nodes", "id BIGINT, x BIGINT")
+        db.view("v", turned)
+        db.apply({"nodes": [(1, great), (2, 7), (3, 2**63 - 1), (3, 2**63 - 1), (4, None)]})
+        rows = {(r["n"], r["v"]): r["_w"] for r in db.table("v").to_pylist()}
+        assert rows == {(1, 5): 1, (2, 7): 1, (3, 5): 2, (4, None): 1}
+        db.apply({"nodes": hw.Delta([(2, great)], [(1, great), (2, 7)])})
+        assert {r["n"]: r["v"] for r in db.table("v").to_pylist()} == {2: 5, 3: 5, 4: None}
+
+
+def test_how_far_integers_move_is_told_exactly(tmp_path: Path) -> None:
+    """A bigint that moves by one is near, and one that moves by two is not."""
+    for step, ends in ((1, True), (2, False)):
+        with hw.open(tmp_path / str(step), execution="here") as db:
+            db.source("nodes", "id BIGINT, x BIGINT")
+            db.view("v", stepped)
+            if ends:
+                db.apply({"nodes": [(step, 2**60 + 1)]})
+                assert [r["v"] for r in db.table("v").to_pylist()] == [2**60 + 2]
+            else:
+                with pytest.raises(hw.errors.NoFixpoint):
+                    db.apply({"nodes": [(step, 2**60 + 1)]})
+
+
+@hw.query
+def stepped(nodes):  # type: ignore[no-untyped-def]
+    """Numbers that move by that of their node."""
+    return hw.repeat(
+        [{"n": k.id, "v": k.x} for k in nodes],
+        lambda x: [{"n": r.n, "v": r.v + r.n} for r in x],
+        until=hw.within(1, "v", by="n"),
+        limit=20,
+    )
+
+
+class Node(NamedTuple):
+    """A row of another source."""
+
+    id: int
+    v: float
+
+
+@hw.query
+def halved(nodes):  # type: ignore[no-untyped-def]
+    """Halves, for which there are three rounds."""
+    return hw.repeat(
+        [{"n": k.id, "v": k.v} for k in nodes],
+        lambda x: [{"n": r.n, "v": r.v * 0.5} for r in x],
+        until=hw.within(1.5, "v", by="n"),
+        limit=3,
+    )
+
+
+def test_a_loop_may_end_at_the_last_round_of_its_limit(tmp_path: Path) -> None:
+    """8, 4, 2, 1: the third round is near enough; 16 would need one more. On lists it is so, too."""
+    assert [r["v"] for r in halved([Node(1, 8.0)])] == [1.0]
+    with hw.open(tmp_path / "db", execution="here") as db:
+        db.source("nodes", "id BIGINT, v DOUBLE")
+        db.view("v", halved)
+        db.apply({"nodes": [(1, 8.0)]})
+        assert [r["v"] for r in db.table("v").to_pylist()] == [1.0]
+        with pytest.raises(hw.errors.NoFixpoint, match="after 3 rounds"):
+            db.apply({"nodes": [(2, 16.0)]})
+        db.apply({"nodes": [(2, 4.0)]})
+        assert sorted(r["v"] for r in db.table("v").to_pylist()) == [0.5, 1.0]

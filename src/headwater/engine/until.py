@@ -101,6 +101,11 @@ class _Until(Rounds):
             if at in self._waiting():
                 self._visit(at)
 
+    def _check(self, at: int) -> None:
+        """A loop may end at the last round that there may be."""
+        if at < self.loop.limit or self._far(at):
+            super()._check(at)
+
     def _far(self, at: int) -> bool:
         """Whether some row is far from that of the round before."""
         assert self.loop.until is not None

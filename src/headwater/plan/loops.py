@@ -42,6 +42,7 @@ from headwater.calculus.types import (
     DOUBLE,
     FLOAT,
     INT,
+    Base,
     MapType,
     ProductType,
     RecordType,
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     from headwater.plan.compiler import Compiler
 
 ONE = Num(1, INT)
+WIDE = Base("decimal", 38, 0)
 
 
 class Looping:
@@ -177,7 +179,7 @@ def _until(compiler: Compiler, looping: Looping, end: Within) -> Until:
     value = Field(row, end.column)
     there = Pred(Call("is_not_null", (value,)))
     exact = type_of(value) in (DOUBLE, FLOAT)
-    amount = Unbox(Call("_exact", (value,))) if exact else Unbox(value)
+    amount = Unbox(Call("_exact", (value,)) if exact else _wide(value))
     key = Record(tuple((n, Field(row, n)) for n in by))
     parts = Record((("n", ONE), ("a", Times((there, amount))), ("c", Times((there, ONE)))))
     source = For(row, x, Sng(key, parts))
@@ -206,6 +208,11 @@ def _until(compiler: Compiler, looping: Looping, end: Within) -> Until:
         canonical(counted), [0], strategy=compiler.strategy, kind="value", note="moves of a round"
     )
     return Until(made.name, count)
+
+
+def _wide(value: Term) -> Term:
+    """A value in a type that has room for how far it moves, which between two bigints is more than a bigint."""
+    return Call("cast", (value,), WIDE) if type_of(value) == BIGINT else value
 
 
 def _collect(compiler: Compiler, name: str, row: RecordType, step: Term, begun: Signed) -> None:
