@@ -6,6 +6,7 @@ engine. Then, one behaviour each: loops among views, rounds, time, and loops tha
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from comprehensions import Row as Fields
 from headwater.calculus.check import type_of
 from headwater.calculus.data import from_python, to_python
 from headwater.calculus.interpret import interpret
+from headwater.engine import endless
 from headwater.engine import loops as rounds
 from headwater.errors import NoFixpoint
 from loop_stories import How, Run, bag, told
@@ -393,6 +395,84 @@ def test_a_loop_that_alternates(tmp_path: Path) -> None:
             db.apply({"edges": edges("1>2")})
         db.apply({"edges": edges("1>2", "2>1")})
         assert bag(db.table("v")) == {(1, 1): 1, (1, 2): 1, (2, 1): 1}
+
+
+@hw.query
+def turning(edges):
+    return hw.repeat([(e.src, e.dst) for e in edges], lambda x: [((a + 1) % b, b) for a, b in x])
+
+
+@pytest.mark.parametrize("period", [3, 4, 7, 60])
+def test_rounds_of_any_period_are_told_soon(period: int, tmp_path: Path) -> None:
+    """Of 10,000 rounds as many are gone as the period has, and some more to watch and to be sure."""
+    with opened(tmp_path / "db", "closure") as db:
+        db.view("v", turning)
+        with pytest.raises(NoFixpoint, match=rf" {period} rounds before") as told:
+            db.apply({"edges": [(0, period), (0, 1)]})
+        (at,) = re.findall(r"at round (\d+)", str(told.value))
+        assert int(at) <= 2 * endless.PATIENCE + period + 1
+        assert bag(db.table("v")) == {} == bag(db.table("edges"))
+
+
+def test_a_period_that_comes_with_a_later_change(tmp_path: Path) -> None:
+    """Two queries that ask for what the other has not: every four rounds they are as they were."""
+    query = """
+        WITH MUTUALLY RECURSIVE
+          a (n BIGINT) AS (SELECT src FROM edges WHERE src NOT IN (SELECT n FROM b WHERE n > 9)),
+          b (n BIGINT) AS (SELECT n FROM a)
+        SELECT * FROM b
+    """
+    with opened(tmp_path / "db", "closure") as db:
+        db.view("v", query)
+        db.apply({"edges": [(i, i) for i in range(9)]})
+        before = bag(db.table("v"))
+        with pytest.raises(NoFixpoint, match=" 4 rounds before"):
+            db.apply({"edges": [(10, 10)]})
+        assert bag(db.table("v")) == before and len(before) == 9
+
+
+def test_rounds_that_look_alike_for_long_may_end(tmp_path: Path) -> None:
+    """What a change adds comes and goes for 90 rounds beside what moves on, and then it ends."""
+    with opened(tmp_path / "db", "closure") as db:
+        db.view("v", counted_down)
+        db.apply({"edges": [(90, 0)]})
+        commit = db.apply({"edges": [(200, 1)]})
+        assert len(commit.rounds["v"]) > 2 * endless.PATIENCE
+        assert bag(db.table("v")) == {(0, 0): 1, (200, 1): 1}
+
+
+@hw.query
+def counted_down(edges):
+    """A clock that goes to 0, and pairs that turn as long as it goes."""
+
+    def step(x):
+        clock = sum(a for a, b in x if b == 0)
+        return [(a - 1 if a > 0 else 0, b) for a, b in x if b == 0] + [
+            (a if clock == 0 else 401 - a, b) for a, b in x if b != 0
+        ]
+
+    return hw.repeat([(e.src, e.dst) for e in edges], step)
+
+
+def test_a_loop_without_end_is_told_with_its_views(tmp_path: Path) -> None:
+    """Which views block a change, and what to write in the language of theirs."""
+    with opened(tmp_path / "db", "shortest paths") as db:
+        db.view("other", CLOSURE)
+        db.view(
+            "v", DISTANCES.replace("RECURSIVE dist", "RECURSIVE (ERROR AT RECURSION LIMIT 30) dist")
+        )
+        with pytest.raises(NoFixpoint, match="a loop of the view `v` has not ended") as told:
+            db.apply({"roots": [(1,)], "edges": [(1, 2, -1), (2, 1, -1)]})
+        assert "(ERROR AT RECURSION LIMIT n)" in told.value.hint and "=" not in told.value.hint
+        for i in range(4):
+            db.view(f"above{i}", "SELECT count(*) AS n FROM v")
+        with pytest.raises(NoFixpoint, match="of the views `v`, `above0`, `above1` and 2 more"):
+            db.apply({"roots": [(1,)], "edges": [(1, 2, -1), (2, 1, -1)]})
+    with opened(tmp_path / "python", "closure") as db:
+        db.view("v", turning)
+        with pytest.raises(NoFixpoint, match="rounds of a loop of the view `v` alternate") as told:
+            db.apply({"edges": [(0, 3)]})
+        assert "times=" in told.value.hint and "RECURSION" not in told.value.hint
 
 
 def test_a_bill_of_parts_in_a_circle(tmp_path: Path) -> None:

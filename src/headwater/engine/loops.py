@@ -15,12 +15,13 @@ they were: a fixpoint.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headwater.engine import endless
 from headwater.engine.change import Change, schema_of
 from headwater.engine.here import by_round, by_sum
 from headwater.engine.here.answers import at_rounds, different, keep_answers, read_for, rows, signed
@@ -28,13 +29,10 @@ from headwater.engine.here.by_sum import Sums
 from headwater.engine.here.equal_rows import consolidated
 from headwater.engine.here.statements import Scalars
 from headwater.engine.working import AGAIN, Working
-from headwater.errors import NoFixpoint
 from headwater.plan.program import WEIGHT, Lookup, Loop, Statement, Stratum
 from headwater.rules.rounds import ROUND
 from headwater.state.run import LEAST, MOST, column
 
-TURNS = 50
-"""After so many rounds that take each other back a loop is asked whether that will ever end."""
 TOLD = 250_000
 """Rows that a collection changed by, from which on they are added up over rounds: with fewer whoever reads them does it."""
 WAITING = 1_000_000
@@ -70,12 +68,13 @@ class Rounds:
         """Of strata whose rows are the entries of a map the rows that were added to it, by round."""
         self.visited: list[tuple[int, int]] = []
         self.moved: dict[str, list[pa.Table]] = {}
-        self.last: list[dict[str, pa.Table]] = [{}, {}]
-        """What the collections changed by at the last two rounds."""
+        self.last: dict[str, pa.Table] = {}
+        """What the collections changed by at the last round."""
         self.sums: dict[str, Sums] = {}
         """Of strata that are answered from sums what these were at the last round, of the groups that were visited there."""
-        self.turns = 0
-        """Rounds, one after another, that took back what the one before them did."""
+        self.states = endless.Fingerprints()
+        self.patience = endless.PATIENCE
+        """How many rounds have to repeat others before they are asked whether they alternate, which reads everything."""
         self.statements = {
             n: [s for m in self.maps for s in increment.program.statements(m, {n})]
             for n in loop.strata
@@ -155,14 +154,14 @@ class Rounds:
     def _round(self, at: int) -> int:
         """One round: how many rows of the collections moved."""
         count = 0
-        self.last = [self.last[1], {}]
+        self.last = {}
         for s in self.strata:
             change = self._change(s, at)
             if not change.num_rows:
                 continue
             if s.name in self.loop.collections:
                 count += change.num_rows
-                self.last[1][s.name] = change
+                self.last[s.name] = change
                 self._tell(s.name, change)
             if self.statements[s.name]:
                 self.increment.changes[s.name] = Change.of(change)
@@ -242,32 +241,26 @@ class Rounds:
 
     def _check(self, at: int) -> None:
         """A loop that has not ended after as many rounds as there may be is an error; so is one whose rounds alternate."""
-        self.turns = self.turns + 1 if _takes_back(*self.last) else 0
-        alternates = self.turns >= TURNS and self.turns % TURNS == 0 and self._alternates(at)
-        if at < self.loop.limit and not alternates:
-            return
-        change = next(iter(self.last[1].values()))
-        some = ", ".join(_shown(r) for r in change.slice(0, 3).to_pylist())
-        if alternates:
-            what = f"two rounds of a loop alternate: what comes at one goes at the next, at round {at:,}"
-            hint = "let the step keep what it has, as UNION does; or say with times= how many rounds there are"
-        else:
-            rows = _rows_of(list(self.last[1].values()))
-            what = f"a loop has not ended after {self.loop.limit:,} rounds: {rows:,} rows came or went at the last one"
-            hint = "put a bound on what grows; or allow for more rounds, or say with times= how many there are"
-        raise NoFixpoint(
-            f"{what}, such as {some}", hint=f"{hint}\nthe database is as it was before"
-        )
+        if len(self.visited) >= endless.PATIENCE:
+            self.states.add(at, self.last)
+        ends, repeated = at >= self.loop.limit, self.states.repeated
+        period = None
+        if repeated >= self.patience or (ends and repeated):
+            period = self._alternates(at)
+            self.patience *= 2
+        if ends or period is not None:
+            raise endless.error(self.increment.program, self.loop, at, period, self.last)
 
-    def _alternates(self, at: int) -> bool:
-        """Whether the collections are at a round what they were two rounds before: X@n = X@(n−2), and so on for ever."""
-        return all(
-            _takes_back({n: self._rows_at(n, at - 1)}, {n: self._rows_at(n, at)})
-            for n in self.loop.collections
-        )
+    def _alternates(self, at: int) -> int | None:
+        """The period p of rounds that will go on for ever: X@n = X@(n − p), and the last of them moves something."""
+        period = self.states.period
+        every = [self._moved_since(n, at - period, at) for n in self.loop.collections]
+        last = [t.filter(pc.equal(t.column(ROUND), at)) for t in every]
+        same = all(endless.is_nothing(t) for t in every)
+        return period if same and not all(endless.is_nothing(t) for t in last) else None
 
-    def _rows_at(self, name: str, at: int) -> pa.Table:
-        """What comes and goes at a round in a collection, found by reading all of it."""
+    def _moved_since(self, name: str, after: int, at: int) -> pa.Table:
+        """What comes and goes in a collection at the rounds behind one, up to another, found by reading all of it."""
         s, increment = self.increment.program.strata[name], self.increment
         self._merge_added()
         if s.rounds:
@@ -279,7 +272,8 @@ class Rounds:
             table = found.select([*s.group.columns, "r0"]).rename_columns(
                 [*(n for n, _ in s.row), WEIGHT]
             )
-        return table.filter(pc.equal(table.column(ROUND), at))
+        rounds = table.column(ROUND)
+        return table.filter(pc.and_(pc.greater(rounds, after), pc.less_equal(rounds, at)))
 
 
 def _rows_of(tables: list[pa.Table]) -> int:
@@ -312,35 +306,6 @@ def _keys(s: Stratum, touched: list[pa.Table]) -> pa.Table:
     if len(touched) == 1 and touched[0].num_rows == 1 and "_h" in touched[0].column_names:
         return touched[0]
     return different(s.group, touched)
-
-
-def _takes_back(before: dict[str, pa.Table], after: dict[str, pa.Table]) -> bool:
-    """Whether one round does the opposite of another, of the same collections."""
-    if before.keys() != after.keys():
-        return False
-    if any(_weight(before[n]) + _weight(after[n]) for n in after):
-        return False
-    return all(_net(before[n], after[n]) == 0 for n in after)
-
-
-def _weight(table: pa.Table) -> int:
-    """How many rows come, less those that go."""
-    return int(np.asarray(column(table, WEIGHT)).sum())
-
-
-def _net(one: pa.Table, other: pa.Table) -> int:
-    """How many rows are left of the changes of two rounds; some, if one has more than the other."""
-    if one.num_rows != other.num_rows:
-        return 1
-    both = pa.concat_tables([one.drop_columns([ROUND]), other.drop_columns([ROUND])])
-    left: int = consolidated(both).num_rows
-    return left
-
-
-def _shown(row: dict[str, Any]) -> str:
-    """A row that came or went, to be read."""
-    cells = ", ".join(f"{n}: {v}" for n, v in row.items() if n not in (WEIGHT, ROUND))
-    return f"{'+' if row[WEIGHT] > 0 else '-'} {{{cells}}}"
 
 
 def all_rows(s: Stratum, working: Working, scalars: Scalars) -> pa.Table:
