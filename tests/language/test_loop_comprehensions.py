@@ -26,7 +26,7 @@ from headwater.calculus.terms import (
 )
 from headwater.calculus.types import BIGINT, DOUBLE, MapType, ProductType, bag, record
 from headwater.errors import NoFixpoint, NotIncremental, QueryError, TypeMismatch
-from headwater.language.comprehension import Query, query  # noqa: F401
+from headwater.language.comprehension import Query, query
 from headwater.language.comprehension.on_lists import LoopRow
 from headwater.language.schema import schemas
 from loop_queries import (
@@ -269,6 +269,24 @@ def test_collections_are_compared_as_bags() -> None:
     assert len(hw.repeat([{"x": float("nan")}], lambda xs: [{"x": float("nan")}])) == 1
 
 
+def test_values_that_stay_what_they_are_do_not_move() -> None:
+    """NaN beside NaN is as near as can be, and so is what stays beside one value that moves."""
+    nan, inf, end = float("nan"), float("inf"), hw.within(0.01, "x", by="k")
+
+    def halved(xs):
+        return [{"k": r.k, "x": None if r.x is None else r.x * 0.5} for r in xs]
+
+    def turned(xs):
+        return [{"k": 1, "x": nan if r.x == 1.0 else 1.0} for r in xs]
+
+    for values in ([nan], [nan, 2.0], [inf, 2.0], [inf, -inf], [nan, None, 4.0]):
+        rows = [{"k": 1, "x": x} for x in values]
+        found = hw.repeat(rows, halved, until=end, limit=60)
+        assert len(found) == len(values) and all(r.x is None or abs(r.x) != 2.0 for r in found)
+    with pytest.raises(NoFixpoint):
+        hw.repeat([{"k": 1, "x": 1.0}], turned, until=end, limit=60)
+
+
 @pytest.mark.parametrize(
     "call, said",
     [
@@ -473,3 +491,47 @@ def test_lists_are_refused_the_same(call: str, reason: str) -> None:
     with pytest.raises(NotIncremental) as caught:
         eval(call)
     assert caught.value.reason == reason and caught.value.hint
+
+
+# --- places in what is refused -------------------------------------------------------------------
+
+
+@query
+def beside_rows(R):
+    first = [r.k for r in R]
+    return [(n, sum(hw.repeat([n], lambda xs: xs, times=2))) for n in first]
+
+
+@query
+def beside_none(R):
+    first = [r.k for r in R]
+    most = max(first)
+    return [
+        (n, k) for n in first for k in hw.repeat([most], lambda xs: [x for x in xs if x < most])
+    ]
+
+
+@query
+def named_round(R):
+    return hw.repeat([{"_round": r.k} for r in R], lambda xs: xs)
+
+
+def test_a_loop_that_reads_a_row_around_it_is_refused_where_it_stands() -> None:
+    with pytest.raises(NotIncremental, match="rows that stand around it") as refused:
+        beside_rows.read(TYPES, kept=True)
+    assert refused.value.reason == "CORRELATED"
+    assert underlined(refused.value) == "hw.repeat([n], lambda xs: xs, times=2)"
+    assert beside_rows.read(TYPES) and beside_none.read(TYPES, kept=True)
+
+
+def test_a_column_of_a_loop_with_the_name_of_its_rounds_is_refused_where_it_stands() -> None:
+    with pytest.raises(NotIncremental, match="column of its rounds") as refused:
+        named_round.read(TYPES)
+    assert underlined(refused.value) == '[{"_round": r.k} for r in R]'
+
+
+def underlined(error: NotIncremental) -> str:
+    """What of its text an error underlines."""
+    assert error.span is not None
+    line = error.text.splitlines()[error.span.line - 1]
+    return line[error.span.column - 1 :][: error.span.length]

@@ -10,6 +10,7 @@ when a query runs on lists in `on_lists.py`. Ends of loops are constants, known 
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from typing import Any
 
 from headwater.calculus.check import type_of
@@ -71,6 +72,7 @@ from headwater.language.comprehension.reading import (
     parameters,
 )
 from headwater.language.comprehension.statements import let_around, read_function
+from headwater.rules.rounds import with_round
 
 _WIDENED = 40
 """How often a start may get a wider type; decimals have 38 digits."""
@@ -180,6 +182,7 @@ def _starts(r: Expressions, e: ast.expr, scope: Scope) -> tuple[list[Term], bool
                 hint = "an empty list that has one: [x for x in xs if False]"
                 raise TypeMismatch("an empty list has no type here", hint=hint)
             check_flat(type_of(one).key, "the start")
+            with_round(round_row(type_of(one).key))  # raises where its column is there
         return found, several
 
 
@@ -314,3 +317,35 @@ def _reading_loops(term: Term, computed: frozenset[Var]) -> list[Repeat]:
     else:
         inside = computed - set(bound)
     return found + _reading_loops(last, inside)
+
+
+# --- loops beside rows ---------------------------------------------------------------------------
+
+
+def no_loop_of_rows(r: Expressions, term: Term) -> None:
+    """A loop reads no row that stands around it: it would be another one for every row."""
+    for loop in _loops_of_rows(term, frozenset(), set()) if r.loops else ():
+        if (written := r.loops.get(loop)) is not None:
+            with r.source.at(written):
+                raise NotIncremental(
+                    "CORRELATED",
+                    "a loop reads columns of the rows that stand around it",
+                    hint="keep these columns in the rows of the loop, and join with them after it",
+                )
+
+
+def _loops_of_rows(
+    term: Term, rows: frozenset[Var], seen: set[tuple[Term, frozenset[Var]]]
+) -> Iterator[Repeat]:
+    """The loops in a term that read rows around them, or what is computed of these."""
+    if (term, rows) in seen or not (parts := children(term)):
+        return
+    seen.add((term, rows))
+    if isinstance(term, Repeat) and variables(term) & rows:
+        yield term
+    bound = frozenset(binders(term))
+    computed = isinstance(term, Let) and variables(term.bound) & rows
+    inside = rows | bound if computed or isinstance(term, (For, Each)) else rows - bound
+    for part in parts[:-1]:
+        yield from _loops_of_rows(part, rows, seen)
+    yield from _loops_of_rows(parts[-1], inside, seen)

@@ -240,10 +240,12 @@ def _settled(end: Within, before: list[Any], now: list[Any]) -> bool:
 
 
 def _near(before: list[Any], now: list[Any], epsilon: float) -> bool:
-    old, new = ([v for v in values if v is not None] for values in (before, now))
-    if len(before) != len(now) or len(old) != len(new):
+    """Whether one key has as many rows and values as before, and what is not the same moved by no more than epsilon."""
+    old, new = (Counter(_told(v) for v in values if v is not None) for values in (before, now))
+    if len(before) != len(now) or old.total() != new.total():
         return False
-    return bool(sum(old) == sum(new) or abs(sum(new) - sum(old)) <= epsilon)
+    come, gone = new - old, old - new
+    return bool(abs(sum(come.elements()) - sum(gone.elements())) <= epsilon)
 
 
 def _cell(row: Any, column: str) -> Any:

@@ -29,6 +29,7 @@ from headwater.calculus.terms import Rel, Term, subterms
 from headwater.calculus.types import MapType, ProductType
 from headwater.errors import NotIncremental, TypeMismatch, UnknownName
 from headwater.language.comprehension.expressions import Reader
+from headwater.language.comprehension.loops import no_loop_of_rows
 from headwater.language.comprehension.operators import EMPTY, as_bag, is_collection, kind
 from headwater.language.comprehension.reading import Scope, Source
 from headwater.language.comprehension.statements import let_around, read_body
@@ -56,8 +57,8 @@ class Query:
         return f"<query {self.__name__}({', '.join(self.inputs)})>"
 
     @with_room
-    def read(self, schemas: Mapping[str, MapType]) -> Term:
-        """The term of the query over inputs of the given types."""
+    def read(self, schemas: Mapping[str, MapType], *, kept: bool = False) -> Term:
+        """The term of the query over inputs of the given types; one that is to be kept has no loops that read rows around them."""
         if self.source is None:
             raise NotIncremental(
                 "NO_SOURCE",
@@ -77,6 +78,8 @@ class Query:
         lets, out = read_body(definition, reader, scope, lambda e, s: _returned(e, reader, s))
         term = let_around(lets, out)
         _untyped(term, definition, source)
+        if kept:
+            no_loop_of_rows(reader, term)
         check(term, schemas)
         return term
 
