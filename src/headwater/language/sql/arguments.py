@@ -378,4 +378,6 @@ def _shown(value: Any) -> str:
     if isinstance(value, exp.LimitOptions):
         words = {"with_ties": "WITH TIES", "percent": "PERCENT", "rows": "ROWS"}
         return next((w for a, w in words.items() if value.args.get(a)), "")
+    if isinstance(value, exp.RecursiveWithSearch):
+        return "CYCLE" if value.args["kind"] == "CYCLE" else "SEARCH"
     return ""

@@ -15,6 +15,7 @@ from headwater.calculus.types import Base, RecordType
 from headwater.errors import ParseError, QueryError
 from headwater.language.schema import sql_name
 from headwater.language.sql.recursive_grammar import level_of
+from headwater.rules.rounds import ROUND
 
 if TYPE_CHECKING:
     from headwater.language.sql.reader import Reader
@@ -28,6 +29,13 @@ def no_level(reader: Reader, cte: exp.CTE, what: str) -> None:
     if (level := level_of(cte)) is not None:
         span = reader.between(*level.place)
         raise ParseError(what, text=reader.text, span=span, hint="leave MAX RECURSION LEVEL out")
+
+
+def no_round(reader: Reader, column: str, node: exp.Expr) -> None:
+    """Raises where a column of a loop has the name of the column of its rounds."""
+    if column == ROUND:
+        what = f"a column of a loop is named `{ROUND}`, which is the column of its rounds"
+        raise reader.refuse("RECURSION_TYPES", what, node, "give it another name")
 
 
 @contextmanager

@@ -19,7 +19,15 @@ from headwater.calculus.terms import Field, Record, Repeat, Term, Var, Zero
 from headwater.calculus.types import Base, KeyType, RecordType, bag
 from headwater.errors import ParseError, QueryError
 from headwater.language.schema import sql_name, type_of_ddl
-from headwater.language.sql.loop_queries import LIMIT, closed, nested, no_level, open_loop, typed
+from headwater.language.sql.loop_queries import (
+    LIMIT,
+    closed,
+    nested,
+    no_level,
+    no_round,
+    open_loop,
+    typed,
+)
 from headwater.language.sql.recursive_grammar import Clause
 from headwater.language.sql.recursive_shape import references
 from headwater.language.sql.scope import Scope
@@ -106,6 +114,7 @@ class Mutual:
             if column.name.lower() in {n.lower() for n, _ in fields}:
                 what = f"two columns of `{cte.alias}` are called `{column.name}`"
                 raise self.reader.error(QueryError, what, column)
+            no_round(self.reader, column.name, column)
             fields.append((column.name, t))
         else:
             if fields:

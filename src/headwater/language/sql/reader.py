@@ -356,10 +356,15 @@ class Reader:
         """One query of WITH, under the names that its head gives its columns."""
         term = self.query(cte.this, parent)
         columns = cte.args["alias"].columns
-        return self.relabelled(term, [c.name for c in columns], cte) if columns else term
+        return self.relabelled(term, columns, cte) if columns else term
 
-    def relabelled(self, term: Term, names: list[str], node: exp.Expr) -> Term:
-        """A bag under other names of its columns."""
+    def relabelled(self, term: Term, columns: list[exp.Expr], node: exp.CTE) -> Term:
+        """A bag under the names of its columns that the head of a query of WITH has."""
+        names = [c.name for c in columns]
+        for i, column in enumerate(columns):
+            if column.name in names[:i]:
+                what = f"two columns of `{node.alias}` are called `{column.name}`"
+                raise self.error(QueryError, what, column)
         row = Var(self.fresh("r"), type_of(term).key)
         known = [n for n, _ in type_of(row).fields]
         if len(known) != len(names):

@@ -28,6 +28,7 @@ from headwater.language.sql.loop_queries import (
     loop_in_loop,
     nested,
     no_level,
+    no_round,
     open_loop,
     typed,
 )
@@ -149,9 +150,10 @@ class _Recursive:
             reader.unnamed(body.left)
         start = reader.query(body.left, self.parent)
         if columns:
-            start = reader.relabelled(start, [c.name for c in columns], self.cte)
+            start = reader.relabelled(start, columns, self.cte)
         for i, (name, t) in enumerate(type_of(start).key.fields):
             at = column_of(body.left, i)
+            no_round(reader, name, columns[i] if columns else at)
             if t == VOID:
                 what = (
                     f"the column `{name}` of `{self.name}` is NULL in the start, which has no type"
