@@ -292,7 +292,7 @@ def test_a_kept_sum_that_is_too_large_is_said_and_its_hint_helps(tmp_path: Path)
     wide = JOINED.replace("sum(s.v)", "sum(cast(s.v AS DECIMAL(38, 0)))")
     with hw.open(tmp_path) as db:
         joined(db, 5)
-        with pytest.raises(hw.HeadwaterError, match="where the rows that it adds up reach") as e:
+        with pytest.raises(hw.HeadwaterError, match="what is kept of sums has to fit") as e:
             db.apply({"s": rows})
         assert "sum(cast(x AS DECIMAL(38, 0)))" in str(e.value)
         assert db.table("q").num_rows == 0
