@@ -9,6 +9,7 @@ were not mapped or not in memory. Answers are compared before a number counts.
 
 from __future__ import annotations
 
+import os
 import resource
 import statistics
 from functools import partial
@@ -211,9 +212,10 @@ def _of_keys(report: Report, home: Path, keys: int) -> tuple[list[float], float,
         for first in range(0, keys, 1_000_000):
             db.apply({"r": given(np.arange(first, min(first + 1_000_000, keys)))})
         db.compact()
+        os.sync()  # or the disk is still at work on the load when increments wait for it
         (group,) = [m.name for m in db.program.maps.values() if m.kind == "value"]
         seconds, runs, faults = list[float](), list[int](), list[tuple[int, int]]()
-        for turn in range(25):
+        for turn in range(45):
             change = given(rng.integers(0, keys, min(10_000, keys // 10)))
             before = resource.getrusage(resource.RUSAGE_SELF)
             taken, _ = timed(partial(db.apply, {"r": change}))

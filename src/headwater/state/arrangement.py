@@ -237,10 +237,12 @@ class Arrangement:
         mine = stretch(size, share)
         if most is not None and mine.stop - mine.start > most:
             raise TooMany
-        at, rows = order[hit], first[hit]
+        at, rows, hashed = order[hit], first[hit], h[hit]
         if size != len(hit) or share != WHOLE:
-            at, rows = np.repeat(at, counts[hit])[mine], expand(rows, counts[hit])[mine]
-        found = Found(at, run.entries(rows))
+            times = counts[hit]
+            rows = expand(rows, times)[mine]
+            at, hashed = (np.repeat(x, times)[mine] for x in (at, hashed))
+        found = Found(at, run.entries(rows, hashed))
         # The keys follow the hash, and those that are looked up come first among them.
         same = are_same(parts_of(found.columns[1 : 1 + len(names)]), wanted, at)
         if not same.all():

@@ -137,7 +137,8 @@ def _near(
 
 def _entries(run: Run, groups: Ints, first: Ints, counts: Ints) -> Found:
     """So many entries of a run for each group, from a row on."""
-    return Found(np.repeat(groups, counts), run.entries(expand(first, counts)))
+    rows = expand(first, counts)
+    return Found(np.repeat(groups, counts), run.entries(rows, run.hashes.at(rows)))
 
 
 def _of_group(spec: MapSpec, found: Found, wanted: list[Column]) -> Bools:

@@ -34,7 +34,7 @@ from headwater.state.columns import Column, all_taken, worked
 from headwater.state.columns import column as column
 from headwater.state.files import NO_FILE, FileSystem, fresh_name
 from headwater.state.keys import INTEGER, Ints, absent_in, canonical, parts, stored
-from headwater.state.search import Hashes
+from headwater.state.search import Across, Hashes
 from headwater.state.zones import Noted, Zoned
 
 SEGMENT = 4_000_000
@@ -259,12 +259,28 @@ class Run:
         """The columns of a run of one segment, to work on."""
         return [worked(c) for c in self.segments[0].batch.columns]
 
-    def entries(self, rows: Ints) -> list[Column]:
-        """Some rows, in the order asked for, as columns to work on."""
+    @cached_property
+    def numbers(self) -> dict[str, Across]:
+        """The columns of plain numbers of a run of several segments, each as one."""
+        out = {}
+        for i, name in enumerate(self.segments[0].batch.schema.names):
+            parts = [worked(s.batch.column(i)) for s in self.segments]
+            if all(type(p) is np.ndarray for p in parts):
+                out[name] = Across(parts)
+        return out
+
+    def entries(self, rows: Ints, h: Ints) -> list[Column]:
+        """Some rows, in the order asked for, as columns to work on; `h` are their hashes, which who looks for rows knows."""
         if len(self.segments) == 1:
-            return all_taken(self.columns, rows)
-        table = self.take(rows)
-        return [worked(column(table, n)) for n in table.column_names]
+            return [h, *all_taken(self.columns[1:], rows)]
+        part, numbers = self.hashes.part_of(rows), self.numbers
+        _, *names = self.segments[0].batch.schema.names
+        others = [n for n in names if n not in numbers]
+        table = self.take(rows, others) if others else pa.table({})
+        taken = (
+            numbers[n].at(rows, part) if n in numbers else worked(column(table, n)) for n in names
+        )
+        return [h, *taken]
 
     def take(self, rows: Ints, names: list[str] | None = None) -> pa.Table:
         """Some rows, in the order asked for."""

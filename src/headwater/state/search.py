@@ -10,6 +10,7 @@ its hashes are addressed as words of that stretch, across segments.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -32,6 +33,27 @@ NEAR = 1 << 31
 """Keys times rows of a run of one part, up to which numpy's own bisection is faster: 2,048 keys among a million rows."""
 
 
+class Across:
+    """64-bit numbers in several parts of one stretch of memory, numbered through: one array of words, and where in it each part is.
+
+    It begins with the part that lies first, and the others lie behind it.
+    """
+
+    def __init__(self, parts: Sequence[Ints]):
+        at = [p.__array_interface__["data"][0] for p in parts]
+        base = min(at, default=0)
+        ends = [(a - base) // 8 + len(p) for a, p in zip(at, parts, strict=True)]
+        firsts = accumulate([len(p) for p in parts], initial=0)
+        places = [(a - base) // 8 - first for a, first in zip(at, firsts, strict=False)]
+        self.shift = np.array(places, np.int64)
+        self.words: Any = _words(base, max(ends, default=0))
+
+    def at(self, rows: Ints, part: Ints) -> Ints:
+        """The numbers of some rows, of which it is known in which part each is."""
+        found: Ints = self.words[rows + self.shift[part]]
+        return found
+
+
 class Hashes:
     """The hashes of a run, in ascending order, as parts that follow each other."""
 
@@ -45,16 +67,8 @@ class Hashes:
 
     def _build(self, lengths: list[int]) -> None:
         """The words and fences that a run of one small part does without."""
-        words = [p.__array_interface__["data"][0] for p in self.parts]
-        # All parts as one array of words that begins with the first part; the others lie behind it.
-        self.base = min(words, default=0)
-        self.shift = np.array(
-            [(w - self.base) // 8 - s for w, s in zip(words, self.starts, strict=False)], np.int64
-        )
-        end = max(
-            ((w - self.base) // 8 + n for w, n in zip(words, lengths, strict=True)), default=0
-        )
-        self.words: Any = _words(self.base, end)
+        self.across = Across(self.parts)
+        self.words, self.shift = self.across.words, self.across.shift
         blocks = [
             np.arange(start, start + n, BLOCK, dtype=np.int64)
             for start, n in zip(self.starts, lengths, strict=False)
@@ -78,8 +92,11 @@ class Hashes:
         if len(self.parts) == 1:
             mine: Ints = self.parts[0][rows]
             return mine
-        part = np.searchsorted(self.starts, rows, "right") - 1
-        found: Ints = self.words[rows + self.shift[part]]
+        return self.across.at(rows, self.part_of(rows))
+
+    def part_of(self, rows: Ints) -> Ints:
+        """In which part each of some rows is."""
+        found: Ints = np.searchsorted(self.starts, rows, "right") - 1
         return found
 
     def first(self, wanted: Ints) -> Ints:
