@@ -21,7 +21,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -29,6 +28,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import headwater as hw
+from benchmarks.duck import connected
 from benchmarks.memory import anonymous
 from benchmarks.report import Progress, Report, plain, short, timed
 from benchmarks.views import folder, same, session
@@ -245,7 +245,7 @@ class Trial:
 
     def by_duck(self, whole: pa.Table) -> tuple[float, dict[str, pa.Table]]:
         """Seconds in which DuckDB recomputes, and its answers."""
-        with duckdb.connect() as duck:
+        with connected() as duck:
             duck.register("given", whole)
             duck.register("grouped", self.groups)
             duck.execute("CREATE TABLE r AS SELECT * FROM given")

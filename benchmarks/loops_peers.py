@@ -10,12 +10,13 @@ import os
 from collections.abc import Callable
 from typing import Any, Protocol
 
-import duckdb
 import networkx as nx
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
+
+from benchmarks.duck import connected
 
 Tables = dict[str, pa.Table]
 Array = np.ndarray[Any, Any]
@@ -100,11 +101,11 @@ class DuckQuery:
     name = "DuckDB"
 
     def __init__(self, query: str):
-        self.query, self.con = query, duckdb.connect()
+        self.query, self.con = query, connected()
 
     def given(self, tables: Tables) -> None:
         self.close()
-        self.con = duckdb.connect()
+        self.con = connected()
         self.con.execute(f"SET threads TO {os.cpu_count()}")
         for name, table in tables.items():
             self.con.register("given", table)

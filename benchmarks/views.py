@@ -16,6 +16,7 @@ import shutil
 import statistics
 import tempfile
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -23,14 +24,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 import headwater as hw
 from benchmarks import views_small
+from benchmarks.duck import connected
 from benchmarks.memory import anonymous
 from benchmarks.report import ROOT, Progress, Report, number, plain, short, timed
 from benchmarks.streaming import Streaming
@@ -375,15 +377,25 @@ def changed(tables: Tables, change: Change) -> Tables:
     """The tables after a change."""
     out = dict(tables)
     for name, (inserts, deletes) in change.items():
-        table = out[name]
-        if deletes.num_rows:
-            con = duckdb.connect()
-            con.register("t", table)
-            con.register("d", deletes)
-            rest: pa.Table = con.sql("SELECT * FROM t EXCEPT ALL SELECT * FROM d").to_arrow_table()
-            table = rest.cast(inserts.schema)
+        table = without(out[name], deletes) if deletes.num_rows else out[name]
         out[name] = pa.concat_tables([table, inserts.cast(table.schema)]).combine_chunks()
     return out
+
+
+def without(table: pa.Table, gone: pa.Table) -> pa.Table:
+    """The rows of a table without as many of each as are in another: of those whose first column some of these have, one by one."""
+    some = np.flatnonzero(pc.is_in(table.column(0), value_set=gone.column(0).combine_chunks()))
+    left, kept = Counter(rows_of(gone)), np.ones(table.num_rows, np.bool_)
+    for place, row in zip(some, rows_of(table.take(pa.array(some))), strict=True):
+        if left[row] > 0:
+            left[row] -= 1
+            kept[place] = False
+    return table.filter(pa.array(kept))
+
+
+def rows_of(table: pa.Table) -> Iterator[tuple[Any, ...]]:
+    """The rows of a table as tuples."""
+    return zip(*(c.to_pylist() for c in table.columns), strict=True)
 
 
 class Rivals:
@@ -395,7 +407,7 @@ class Rivals:
     def recompute(self, tables: Tables, found: pa.Table) -> dict[str, float]:
         """Seconds of each, after its answer was compared with ours."""
         self.turn += 1
-        con = duckdb.connect()
+        con = connected()
         con.execute(f"SET threads TO {os.cpu_count()}")
         for name, table in tables.items():
             con.register("given", table)

@@ -15,11 +15,11 @@ import statistics
 from functools import partial
 from pathlib import Path
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 
 import headwater as hw
+from benchmarks.duck import connected
 from benchmarks.report import Report, number, plain, short, timed
 from headwater.engine.probing import entries_at
 
@@ -102,7 +102,7 @@ def _of_views(report: Report, home: Path, views: int, concerned: bool) -> float:
             taken, _ = timed(partial(db.apply, {"r": every[-1]}))
             if turn >= 3:
                 seconds.append(taken)
-        con = duckdb.connect()
+        con = connected()
         con.register("r", pa.concat_tables(every))
         for i in {0, views - 1}:
             _same(db, f"w{i}", con.sql(queries[i]).to_arrow_table())
@@ -148,7 +148,7 @@ def extremes(report: Report, home: Path) -> None:
             if turn < 3:
                 continue
             ours.append(taken)
-            con = duckdb.connect()
+            con = connected()
             con.register("given", table)
             con.execute("CREATE TABLE r AS SELECT * FROM given")
             taken, expected = timed(lambda c=con: c.sql(query).to_arrow_table())  # type: ignore[misc]

@@ -30,6 +30,7 @@ from headwater.engine.here.by_round import arranged
 from headwater.engine.here.equal_rows import consolidated, different_rows
 from headwater.engine.here.statements import changes_of
 from headwater.engine.here.statements import run as run_statement
+from headwater.engine.here.threads import beside
 from headwater.engine.probing import probe
 from headwater.engine.working import AGAIN, Overlay, Working
 from headwater.errors import EngineError
@@ -124,7 +125,7 @@ class _Diffusing:
         """Whether X* has no rows, where something was touched that it could start from."""
         if not any(n in self.increment.touched for n in self._touched_names()):
             return False
-        return not any(_has_rows(self.working.now(m.name)) for m in self.of.told)
+        return all(self.working.now(m.name).is_empty() for m in self.of.told)
 
     def _touched_names(self) -> list[str]:
         return [*self.loop.relations, *map(_first, self.loop.collections)]
@@ -227,13 +228,13 @@ class _Diffusing:
         def before(name: str) -> Arrangement:
             return had[name] if name in had else self.working.before(name)
 
-        after = current(self.working.now, s, keys)
-        if s.answers is not None:
-            gone = self._last(s, keys, before(s.answers.name))
-        elif s.name in self.fresh:
-            gone = after.slice(0, 0)
-        else:
-            gone = current(before, s, keys)
+        def last() -> pa.Table | None:
+            if s.answers is not None:
+                return self._last(s, keys, before(s.answers.name))
+            return None if s.name in self.fresh else current(before, s, keys)
+
+        after, gone = beside(keys.num_rows, lambda: current(self.working.now, s, keys), last)
+        gone = after.slice(0, 0) if gone is None else gone
         found = signed(s, [(gone, -1), (after, 1)])
         if s.answers is not None:
             keep_answers(self.working, (s, found))
@@ -299,8 +300,11 @@ class _Diffusing:
         keys = _different(touched)
         if keys is None:
             return Moves(row.empty_table(), pa.table({}), 0)
-        answer = _found(self.working.now(step.name), keys)
-        last = _found(self.working.now(told.name), keys)
+        answer, last = beside(
+            keys.num_rows,
+            lambda: _found(self.working.now(step.name), keys),
+            lambda: _found(self.working.now(told.name), keys),
+        )
         values = _values(told)
         moves, withheld = _far(keys.num_rows, answer, last, values, self.cut)
         odd = _is_endless(answer, values)
@@ -503,10 +507,6 @@ class Found(NamedTuple):
 def _found(at: Arrangement, keys: pa.Table) -> Found:
     table = at.lookup(probe(at, keys, _names(keys)))
     return Found(table, np.asarray(column(table, INDEX)), np.asarray(column(table, "r0")))
-
-
-def _has_rows(at: Arrangement) -> bool:
-    return any(t.num_rows for t in at.scan())
 
 
 def _together(a: pa.Table | None, b: pa.Table) -> pa.Table:

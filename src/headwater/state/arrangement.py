@@ -326,6 +326,15 @@ class Arrangement:
             if table.num_rows:
                 yield self.watched(table, "scan")
 
+    def is_empty(self) -> bool:
+        """Whether no entry is there; the first ones mostly say so, and the others are not read."""
+        if not self.refs:
+            return True
+        largest = self.open(max(self.refs, key=lambda r: r.rows)).hashes
+        high = int(largest.at(np.array([min(FEW, largest.rows) - 1]))[0])
+        spans = ((LEAST, high), (high, MOST))
+        return not any(t.num_rows for a, b in spans for t in self.scan(a, b))
+
     def pieces(
         self, low: int = LEAST, high: int = MOST, rows: int = 1_000_000
     ) -> Iterator[tuple[int, int]]:

@@ -92,16 +92,23 @@ def by_columns(
 
 
 def _with_rest(code: Ints, numbers: Sequence[Any], order: Ints, down: Collection[int]) -> Ints:
-    """An order by code, with rows of one code in the order of the numbers that it is the beginning of."""
+    """An order by code, with rows of one code in the order of the numbers that it is the beginning of.
+
+    Rows of one code are mostly equal, as an entry and what takes it away are: only where some differ they are sorted.
+    """
     found = code[order]
     same = found[1:] == found[:-1]
-    here, before = order[1:][same], order[:-1][same]
-    if all((c[here] == c[before]).all() for c in numbers):
+    behind = np.flatnonzero(same) + 1
+    here, before = order[behind], order[behind - 1]
+    differ = np.zeros(len(behind), np.bool_)
+    for c in numbers:
+        differ |= c[here] != c[before]
+    if not differ.any():
         return order
-    tied = np.zeros(len(code), np.bool_)
-    tied[1:] |= same
-    tied[:-1] |= same
-    places = np.flatnonzero(tied)
+    stretch = np.cumsum(np.append(0, ~same))  # rows of one code
+    mixed = np.zeros(int(stretch[-1]) + 1, np.bool_)
+    mixed[stretch[behind[differ]]] = True
+    places = np.flatnonzero(mixed[stretch])
     some = order[places]
     # What goes down is turned round by its bits, which no number is too small for.
     upwards = [~c[some] if i in down else c[some] for i, c in enumerate(numbers)]

@@ -34,6 +34,8 @@ from headwater.state.run import hashes, prepared
 
 LEAST_ROWS = 50_000
 """Rows that are worth a thread of their own."""
+LEAST_KEYS = 5_000
+"""Keys whose look-up is worth a thread of its own: that begins at once, and nothing is put together again."""
 AT_ONCE = 150_000
 """Rows that a thread takes at a time, about: what it makes of them stays near the processor, in memory that it has had before."""
 HASH = "_h"
@@ -57,6 +59,11 @@ def each(f: Callable[[T], R], things: Sequence[T]) -> list[R]:
     if len(things) < 2:
         return [f(x) for x in things]
     return list(_pool(os.getpid(), cores()).map(f, things))
+
+
+def beside(rows: int, *calls: Callable[[], R]) -> list[R]:
+    """What calls give that have nothing to do with each other: beside each other, where each has rows enough."""
+    return each(lambda f: f(), calls) if rows >= LEAST_KEYS else [f() for f in calls]
 
 
 def times(rows: int, threads: int) -> int:
