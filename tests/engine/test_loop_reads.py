@@ -77,6 +77,41 @@ def test_the_change_of_a_collection_is_what_rounds_add_to_its_map(graph: Graph) 
         assert read == {"merge"}  # which finds the counts that it adds to, once, in the end
 
 
+BILL = """
+WITH RECURSIVE bill (whole, part, n) AS (
+  SELECT whole, part, n FROM uses UNION ALL
+  SELECT b.whole, u.part, b.n * u.n FROM bill b JOIN uses u ON u.whole = b.part)
+SELECT whole, part, sum(n) AS n FROM bill GROUP BY whole, part
+"""
+
+
+def test_what_a_change_from_outside_adds_to_a_collection_is_not_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is the collection's change at every round that it has, just as what rounds add: nothing of its map is looked up."""
+    uses = [(k, 2 * k + i, 2) for k in range(1, 16) for i in range(2)]
+    with hw.open(tmp_path / "db") as db:
+        db.source("uses", "whole BIGINT, part BIGINT, n BIGINT")
+        db.view("bill", BILL)
+        db.apply({"uses": uses})
+        (loop,) = db.program.loops.values()
+        kept = db.program.strata[loop.collections[0]].group.name
+        read = Counter[str]()
+
+        def watch(of: Arrangement, found: pa.Table, how: str) -> None:
+            read[how] += of.spec.name == kept
+
+        monkeypatch.setattr(Arrangement, "watch", watch)
+        changed = hw.Delta(inserts=[(2, 5, 3)], deletes=[(2, 5, 2)])
+        commit = db.apply({"uses": changed})
+        assert len(commit.rounds["bill"]) == 4
+        assert {how for how, times in read.items() if times} == {"merge"}
+        monkeypatch.undo()
+        counts = {(r["whole"], r["part"]): r["n"] for r in db.table("bill").to_pylist()}
+        assert (counts[2, 5], counts[1, 5], counts[1, 21]) == (3, 6, 24)
+        assert len(counts) == 2 * 1 + 4 * 2 + 8 * 3 + 16 * 4
+
+
 def test_what_there_was_of_a_sum_is_found_once(graph: Graph) -> None:
     (loop,) = graph.db.program.loops.values()
     (answer,) = (n for n in loop.strata if n not in loop.collections)

@@ -165,14 +165,17 @@ class Increment:
             else:
                 reached = self.routes.changed_by(self.changes)
                 self.round([m for m in reached if m.level == level], self.changes)
-            self.settle(level)
+            mine = self.routes.loops.get(level, ())
+            # Rows that a loop takes as they were added wait for their rounds.
+            waiting = {n for loop in mine for n in loops.as_added(self, loop)}
+            self.settle(level, but=waiting)
             for m in self.program.maps.values() if self.refilled else ():
                 if m.name in self.refilled and m.level == level:
                     self.later[m.name] = [refill.difference(self, m)]
-            self.settle(level)
+            self.settle(level, but=waiting)
             touched = [self.program.strata[n] for n in self.touched if n in self.program.strata]
             self.answer([s for s in touched if s.level == level and s.name not in self.inside])
-            for loop in self.routes.loops.get(level, ()):
+            for loop in mine:
                 self.loop(loop)
         self.check()
 
@@ -318,10 +321,15 @@ class Increment:
                 self.later.setdefault(n, []).extend(tables)
         self._add(now)
 
-    def settle(self, level: int | None = None, of: Collection[str] | None = None) -> None:
-        """Merges what was put off: all of it, or of the maps up to a level, or of those that are named."""
+    def settle(
+        self,
+        level: int | None = None,
+        of: Collection[str] | None = None,
+        but: Collection[str] = (),
+    ) -> None:
+        """Merges what was put off: all of it, or of the maps up to a level, or of those that are named; but for some."""
         names = [n for n in self.later if level is None or self.program.maps[n].level <= level]
-        names = [n for n in names if of is None or n in of]
+        names = [n for n in names if n not in but and (of is None or n in of)]
         self._add({n: self.later.pop(n) for n in names})
 
     def _add(self, emitted: Mapping[str, list[pa.Table]]) -> None:

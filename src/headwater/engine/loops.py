@@ -15,6 +15,7 @@ they were: a fixpoint.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -40,6 +41,35 @@ WAITING = 1_000_000
 
 if TYPE_CHECKING:
     from headwater.engine.increment import Increment
+
+
+def as_added(increment: Increment, loop: Loop) -> dict[str, Stratum]:
+    """By map, the strata of a loop whose rows are its entries, where nobody else reads it before the end."""
+    if (
+        loop.until is not None or loop.diffuse is not None
+    ):  # whose end is found by what is kept of every round
+        return {}
+    out, program = {}, increment.program
+    looked_up = _looked_up(_statements(increment, loop))
+    for s in (program.strata[n] for n in loop.strata):
+        name = s.group.name
+        readers = (*increment.routes.strata[name], *increment.besides.get(name, ()))
+        if s.as_added and name not in looked_up and readers == (s,):
+            out[name] = s
+    return out
+
+
+def _statements(increment: Increment, loop: Loop) -> dict[str, list[Statement]]:
+    """Of each relation of a loop what its change says to the maps of the loop, at its round."""
+    program = increment.program
+    maps = [program.maps[n] for n in loop.maps]
+    return {n: [s for m in maps for s in program.statements(m, {n})] for n in loop.strata}
+
+
+def _looked_up(statements: Mapping[str, Iterable[Statement]]) -> set[str]:
+    """The maps that statements look up."""
+    every = [s for some in statements.values() for s in some]
+    return {n for s in every for t in (s, *s.changes) for n in t.reads}
 
 
 def run(increment: Increment, loop: Loop) -> None:
@@ -75,17 +105,11 @@ class Rounds:
         self.states = endless.Fingerprints()
         self.patience = endless.PATIENCE
         """How many rounds have to repeat others before they are asked whether they alternate, which reads everything."""
-        self.statements = {
-            n: [s for m in self.maps for s in increment.program.statements(m, {n})]
-            for n in loop.strata
-        }
-        """Of each relation what its change says to the maps of the loop, at its round."""
-        every = [s for some in self.statements.values() for s in some]
-        self.looked_up = {n for s in every for t in (s, *s.changes) for n in t.reads}
+        self.statements = _statements(increment, loop)
+        self.looked_up = _looked_up(self.statements)
         self.answered = {m.name for s in self.strata for m in s.maps}
         """What rounds look up, and are answered from. Maps that are neither are merged in the end, all rounds at once."""
-        self.as_added: dict[str, Stratum] = {}
-        """By map, the strata whose rows are its entries, where nobody else reads it before the end."""
+        self.as_added = as_added(increment, loop)
         self.added: dict[str, list[pa.Table]] = {}
         """What was added to these maps, and is yet to be merged."""
         self.in_the_end: dict[str, list[Statement]] = {}
@@ -97,13 +121,6 @@ class Rounds:
             for n, some in self.statements.items():
                 self.in_the_end[n] = [s for s in some if s.target.name not in read and _linear(s)]
                 self.statements[n] = [s for s in some if s not in self.in_the_end[n]]
-            for s in self.strata:
-                readers = (
-                    *increment.routes.strata[s.group.name],
-                    *increment.besides.get(s.group.name, ()),
-                )
-                if s.as_added and s.group.name not in self.looked_up and readers == (s,):
-                    self.as_added[s.group.name] = s
             self.answered -= self.as_added.keys()
 
     def _reads_round(self, name: str) -> bool:
