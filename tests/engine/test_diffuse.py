@@ -14,8 +14,10 @@ import pytest
 import headwater as hw
 from headwater.api.nearness import Error, compared
 from headwater.calculus.types import BIGINT, DOUBLE, RecordType
-from headwater.engine import diffuse
+from headwater.engine import diffuse, loops
+from headwater.engine.increment import Increment
 from headwater.errors import NotIncremental, QueryError
+from headwater.plan.program import Statement
 from loop_queries import ranks
 
 DAMPING = 0.85
@@ -235,6 +237,38 @@ def test_the_error_is_at_most_twice_that_of_ten_rounds_from_nothing(tmp_path: Pa
     assert found.largest <= 2 * away(g.after(10), exactly)
     assert abs(found.largest - away(g.told(), exactly)) < 1e-4
     assert found.missing == found.extra == 0 and found.relative > 0
+
+
+@pytest.mark.parametrize("most", [2, loops.WAITING])
+def test_what_no_round_reads_is_told_of_all_rounds_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    """Rows by node are looked up where links change, and not by rounds: they are told once, unless too many rows wait for it."""
+    monkeypatch.setattr(loops, "WAITING", most)
+    g = Graph(tmp_path / "db", 30, 90, seed=4, cut=1e-4)
+    told, made = Counter[str](), Increment.execute
+
+    def execute(self: Increment, statements: list[Statement]) -> None:
+        told.update({s.target.name for s in statements})
+        made(self, statements)
+
+    monkeypatch.setattr(Increment, "execute", execute)
+    (loop,) = g.db.program.loops.values()
+    (mine,) = [
+        n
+        for n in loop.maps
+        if g.db.program.maps[n].reads == loop.collections and n != loop.diffuse.told[0].name
+    ]
+    for _ in range(5):
+        told.clear()
+        rounds = len(g.change().rounds["ranks"])
+        assert rounds > 4
+        # A node that comes or goes may move before the rounds.
+        assert told[mine] <= 2 if most > 2 else told[mine] > 2
+        working = g.db._reading(*g.db._at(None))
+        rows = [r for t in working.now(mine).scan() for r in t.to_pylist()]
+        assert {r["k0"]: r["k1"] for r in rows} == g.told()
+        assert all(r["r0"] == 1 for r in rows)
 
 
 def test_moves_that_are_withheld_are_said(tmp_path: Path) -> None:

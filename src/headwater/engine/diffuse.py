@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headwater.engine import loops
 from headwater.engine.change import Change, schema_of
 from headwater.engine.here.answers import (
     current,
@@ -35,7 +36,16 @@ from headwater.engine.probing import probe
 from headwater.engine.working import AGAIN, Overlay, Working
 from headwater.errors import EngineError
 from headwater.plan.diffuse import given_columns, is_value
-from headwater.plan.program import WEIGHT, Diffuse, Loop, Map, Program, Settled, Stratum
+from headwater.plan.program import (
+    WEIGHT,
+    Diffuse,
+    Loop,
+    Map,
+    Program,
+    Settled,
+    Statement,
+    Stratum,
+)
 from headwater.state.arrangement import INDEX, Arrangement
 from headwater.state.keys import Bools, Ints
 from headwater.state.run import column
@@ -105,7 +115,6 @@ class _Diffusing:
         self.increment, self.loop, self.of = increment, loop, loop.diffuse
         self.working: Working = increment.working
         self.strata = [increment.program.strata[n] for n in loop.strata]
-        self.maps = [increment.program.maps[n] for n in loop.maps]
         self.settled = {s.stratum: s for s in self.of.settled}
         self.asked: dict[str, pa.Table] = {}
         """Of each settled stratum the groups that an input touched in this increment."""
@@ -116,10 +125,30 @@ class _Diffusing:
         """Of each collection the keys to be compared in the next round, whatever is touched."""
         self.fresh: set[str] = set()
         """Answers without groups that have never been given."""
+        self.statements = loops.statements_of(increment, loop)
+        self.looked_up = loops.looked_up(self.statements)
+        self.in_the_end: dict[str, list[Statement]] = {}
+        """Of each relation the statements that wait: no round reads what they give, and what comes and goes meanwhile is nothing to them."""
+        self.waiting: dict[str, list[pa.Table]] = {}
+        """Of each relation the changes that these are yet to be told."""
+        read = self._read_in_rounds()
+        for n, some in self.statements.items():
+            self.in_the_end[n] = [
+                s for s in some if s.target.name not in read and loops.is_linear(s)
+            ]
+            self.statements[n] = [s for s in some if s not in self.in_the_end[n]]
         self.endless: dict[int, list[pa.Table]] = {}
         """Of each collection the keys at which the step gave a NaN or an infinity."""
         self.cut = self.of.how.cut
         self.near = Near(self.of, self.working) if self.of.how.near is not None else None
+
+    def _read_in_rounds(self) -> set[str]:
+        """The maps that rounds look up, compare with, or are touched by."""
+        of = self.of
+        probes = {n for s in of.settled for p in s.probes for n in p.reads}
+        answered = {m.name for s in self.strata for m in s.maps}
+        compared = {m.name for m in (*of.told, *of.steps, *of.begins, *of.due)}
+        return self.looked_up | probes | answered | compared | self.increment.besides.keys()
 
     def is_empty(self) -> bool:
         """Whether X* has no rows, where something was touched that it could start from."""
@@ -185,10 +214,12 @@ class _Diffusing:
                     self._set_due(place, m.keys, 1)
                 break
             if at == AGAIN:
-                self.working.gather(self._looked_up())
+                self.working.gather(self.looked_up.difference(self.loop.maps))
             visited.append((at, sum(t.num_rows for t in moves.values())))
             self._carry(moves)
         self._keep_endless()
+        for name in list(self.waiting):
+            self._carry_waiting(name)
         for name in self._touched_names():
             self.increment.changes.pop(name, None)
             self.increment.touched.pop(name, None)
@@ -377,18 +408,26 @@ class _Diffusing:
         self._emit(moves)
 
     def _emit(self, changes: dict[str, pa.Table]) -> None:
-        """Runs the statements of relations of the loop, one after another."""
+        """Runs the statements of relations of the loop, one after another, but for those that wait."""
         for name, change in changes.items():
-            self.increment.changes[name] = Change.of(change)
-            self.increment.round(self.maps, {name})
-            del self.increment.changes[name]
+            self._execute(self.statements[name], name, change)
+            if self.in_the_end[name]:
+                waiting = self.waiting.setdefault(name, [])
+                waiting.append(change)
+                if loops.rows_of(waiting) >= loops.WAITING:
+                    self._carry_waiting(name)
 
-    def _looked_up(self) -> set[str]:
-        """The maps that rounds look up and that do not move."""
-        program, relations = self.increment.program, self.loop.relations
-        every = [s for m in self.maps for n in relations for s in program.statements(m, {n})]
-        read = {n for s in every for t in (s, *s.changes) for n in t.reads}
-        return read.difference(self.loop.maps)
+    def _carry_waiting(self, name: str) -> None:
+        """Carries what waits of a relation, all rounds together."""
+        change = consolidated(pa.concat_tables(self.waiting.pop(name)))
+        self._execute(self.in_the_end[name], name, change)
+
+    def _execute(self, statements: list[Statement], name: str, change: pa.Table) -> None:
+        """Runs statements over a change of a relation of the loop."""
+        if change.num_rows and statements:
+            self.increment.changes[name] = Change.of(change)
+            self.increment.execute(statements)
+            del self.increment.changes[name]
 
     def _row(self, place: int) -> pa.Schema:
         name = self.loop.collections[place]

@@ -167,7 +167,8 @@ class Increment:
                 self.round([m for m in reached if m.level == level], self.changes)
             mine = self.routes.loops.get(level, ())
             # Rows that a loop takes as they were added wait for their rounds.
-            waiting = {n for loop in mine for n in loops.as_added(self, loop)}
+            touched_ones = [x for x in mine if not self.later.keys().isdisjoint(x.maps)]
+            waiting = {n for loop in touched_ones for n in loops.as_added(self, loop)}
             self.settle(level, but=waiting)
             for m in self.program.maps.values() if self.refilled else ():
                 if m.name in self.refilled and m.level == level:

@@ -50,23 +50,23 @@ def as_added(increment: Increment, loop: Loop) -> dict[str, Stratum]:
     ):  # whose end is found by what is kept of every round
         return {}
     out, program = {}, increment.program
-    looked_up = _looked_up(_statements(increment, loop))
+    read = looked_up(statements_of(increment, loop))
     for s in (program.strata[n] for n in loop.strata):
         name = s.group.name
         readers = (*increment.routes.strata[name], *increment.besides.get(name, ()))
-        if s.as_added and name not in looked_up and readers == (s,):
+        if s.as_added and name not in read and readers == (s,):
             out[name] = s
     return out
 
 
-def _statements(increment: Increment, loop: Loop) -> dict[str, list[Statement]]:
+def statements_of(increment: Increment, loop: Loop) -> dict[str, list[Statement]]:
     """Of each relation of a loop what its change says to the maps of the loop, at its round."""
     program = increment.program
     maps = [program.maps[n] for n in loop.maps]
-    return {n: [s for m in maps for s in program.statements(m, {n})] for n in loop.strata}
+    return {n: [s for m in maps for s in program.statements(m, {n})] for n in loop.relations}
 
 
-def _looked_up(statements: Mapping[str, Iterable[Statement]]) -> set[str]:
+def looked_up(statements: Mapping[str, Iterable[Statement]]) -> set[str]:
     """The maps that statements look up."""
     every = [s for some in statements.values() for s in some]
     return {n for s in every for t in (s, *s.changes) for n in t.reads}
@@ -105,8 +105,8 @@ class Rounds:
         self.states = endless.Fingerprints()
         self.patience = endless.PATIENCE
         """How many rounds have to repeat others before they are asked whether they alternate, which reads everything."""
-        self.statements = _statements(increment, loop)
-        self.looked_up = _looked_up(self.statements)
+        self.statements = statements_of(increment, loop)
+        self.looked_up = looked_up(self.statements)
         self.answered = {m.name for s in self.strata for m in s.maps}
         """What rounds look up, and are answered from. Maps that are neither are merged in the end, all rounds at once."""
         self.as_added = as_added(increment, loop)
@@ -119,7 +119,7 @@ class Rounds:
         if loop.until is None:  # whose end is found by what is kept of every round
             read = self.looked_up | self.answered
             for n, some in self.statements.items():
-                self.in_the_end[n] = [s for s in some if s.target.name not in read and _linear(s)]
+                self.in_the_end[n] = [s for s in some if s.target.name not in read and is_linear(s)]
                 self.statements[n] = [s for s in some if s not in self.in_the_end[n]]
             self.answered -= self.as_added.keys()
 
@@ -187,7 +187,7 @@ class Rounds:
             if self.in_the_end.get(s.name):
                 waiting = self.waiting_changes.setdefault(s.name, [])
                 waiting.append(change)
-                if _rows_of(waiting) >= WAITING:
+                if rows_of(waiting) >= WAITING:
                     self._carry_waiting(s.name)
         if count and self.loop.times is None:
             self._check(at)
@@ -207,7 +207,7 @@ class Rounds:
         """
         told = self.moved.setdefault(name, [])
         told.append(change)
-        if _rows_of(told[1:]) < max(TOLD, told[0].num_rows) or self._reads_round(name):
+        if rows_of(told[1:]) < max(TOLD, told[0].num_rows) or self._reads_round(name):
             return
         every = pa.concat_tables(told)
         at_none = by_round.at_round(every, ROUND, np.zeros(every.num_rows, np.int64))
@@ -293,11 +293,11 @@ class Rounds:
         return table.filter(pc.and_(pc.greater(rounds, after), pc.less_equal(rounds, at)))
 
 
-def _rows_of(tables: list[pa.Table]) -> int:
+def rows_of(tables: list[pa.Table]) -> int:
     return sum(t.num_rows for t in tables)
 
 
-def _linear(s: Statement) -> bool:
+def is_linear(s: Statement) -> bool:
     """Whether a statement gives of two changes together what it gives of each: it reads nothing else."""
     return not s.changes and not any(isinstance(step, Lookup) for step in s.steps)
 
