@@ -15,7 +15,8 @@ import pyarrow as pa
 from headwater.state.arrangement import INDEX, Touched
 from headwater.state.files import FileSystem
 from headwater.state.keys import Bools, Ints
-from headwater.state.run import SEGMENT, MapSpec, RunRef, Writer
+from headwater.state.run import MapSpec, RunRef
+from headwater.state.writing import SEGMENT, Writer
 
 SPEC = MapSpec(
     "counts",

@@ -14,7 +14,7 @@ import pytest
 import headwater as hw
 from headwater.api.nearness import Error, compared
 from headwater.calculus.types import BIGINT, DOUBLE, RecordType
-from headwater.engine import diffuse, loops
+from headwater.engine import diffuse, loops, near
 from headwater.engine.increment import Increment
 from headwater.errors import NotIncremental, QueryError
 from headwater.plan.program import Statement
@@ -414,7 +414,7 @@ def test_too_many_keys_to_be_near(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     db.source("points", "x DOUBLE, y DOUBLE")
     db.source("centres", "x DOUBLE, y DOUBLE")
     db.view("near", unnamed, mode="diffuse", cut=1e-3, near=0.5)
-    monkeypatch.setattr(diffuse, "MOST_NEAR", 3)
+    monkeypatch.setattr(near, "MOST_NEAR", 3)
     with pytest.raises(hw.HeadwaterError, match="more than 3 rows"):
         db.apply({"centres": [s[1:] for s in START]})
     assert db.table("centres").num_rows == 0

@@ -8,6 +8,7 @@ import platform
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -39,9 +40,9 @@ def test_changes_and_fillings_reuse_memory(tmp_path: Path, monkeypatch: pytest.M
     seen: list[tuple[str, bool]] = []
     settle = increment.Increment.settle
 
-    def watched(self: increment.Increment, *given: int) -> None:
+    def watched(self: increment.Increment, *given: int, **named: Any) -> None:
         seen.append((pool(), gc.isenabled()))
-        settle(self, *given)
+        settle(self, *given, **named)
 
     monkeypatch.setattr(increment.Increment, "settle", watched)
     before = pool()

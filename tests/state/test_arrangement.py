@@ -18,12 +18,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.state import arrangement, compaction, entries
+from headwater.state import arrangement, compaction, entries, writing
 from headwater.state import run as runs
 from headwater.state.arrangement import INDEX, Arrangement
 from headwater.state.ends import first_k, last_k
 from headwater.state.positions import from_position
-from headwater.state.run import MapSpec, Order, RunRef, Runs, Writer
+from headwater.state.run import MapSpec, Order, RunRef, Runs
+from headwater.state.writing import Writer
 from test_keys import FLAT, FORMS, NESTED, Kind, Memory, as_is, chunked, sliced, weak, written
 
 INT = pa.int64()
@@ -136,7 +137,7 @@ def test_what_is_put_is_read_back(kind: Kind, data: st.DataObject) -> None:
     files, refs, made, model = Memory(), list[RunRef](), list[RunRef](), Model()
     opened = Runs(files)
     crowded = patch.object(arrangement, "CROWDED", data.draw(st.sampled_from([0, 8])))
-    with crowded, patch.object(runs, "SEGMENT", data.draw(st.sampled_from([1, 2, 100]))):
+    with crowded, patch.object(writing, "SEGMENT", data.draw(st.sampled_from([1, 2, 100]))):
         for i, rows in enumerate(batches):
             entries = Arrangement(spec, refs, opened).put(table(kind, rows, data.draw(forms)))
             assert entries.schema == spec.schema

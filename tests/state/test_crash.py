@@ -36,8 +36,9 @@ from headwater.state import compaction
 from headwater.state.collection import Keep
 from headwater.state.files import FileSystem, LocalFiles
 from headwater.state.log import Log, path_of
-from headwater.state.run import MapSpec, Runs, Writer
+from headwater.state.run import MapSpec, Runs
 from headwater.state.store import DATA, Snapshot, Store, StoreWriter
+from headwater.state.writing import Writer
 
 ROWS = MapSpec("rows", (("g", pa.int64()), ("x", pa.string())), (("n", pa.int64()),), ("g",))
 SUMS = MapSpec(

@@ -21,18 +21,18 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from headwater.state import compaction, search
+from headwater.state import compaction, search, writing
 from headwater.state import ends as ordered
-from headwater.state import run as runs
 from headwater.state.adding import plus, replaced, sums
 from headwater.state.arrangement import Arrangement
 from headwater.state.collection import Keep
 from headwater.state.ends import first_k, last_k
 from headwater.state.files import LocalFiles
 from headwater.state.keys import Ints, boundaries, canonical, expand, parts, row_bytes, sort_order
-from headwater.state.run import MapSpec, Order, Run, RunRef, Runs, Writer
+from headwater.state.run import MapSpec, Order, Run, RunRef, Runs
 from headwater.state.search import Hashes
 from headwater.state.store import Store, StoreWriter
+from headwater.state.writing import Writer
 from test_keys import Memory, written
 
 INT = pa.int64()
@@ -442,7 +442,7 @@ def test_both_ends_of_groups(
     spec = MapSpec("m", key, (("n", INT),), ("k",), kind, (order,))
     files, refs = Memory(), list[RunRef]()
     model: dict[Entry, int] = {}
-    with patch.object(runs, "SEGMENT", segment), patch.object(search, "BLOCK", 3):
+    with patch.object(writing, "SEGMENT", segment), patch.object(search, "BLOCK", 3):
         opened = Runs(files)
         for i, batch in enumerate(batches):
             changes = {e: max(n, -model.get(e, 0)) for e, n in batch.items()}
@@ -480,7 +480,7 @@ def test_rows_of_a_run(size: int, rows: list[int], segment: int, names: list[str
     """Rows come in the order asked for, from whatever segments they are in."""
     rows = [r for r in rows if r < size]
     files, whole = Memory(), table(COUNTS, k=range(size), n=range(1, size + 1))
-    with patch.object(runs, "SEGMENT", segment):
+    with patch.object(writing, "SEGMENT", segment):
         (ref,) = written(files, COUNTS, [whole], 1)
     found = Runs(files).open(ref).take(ints(*rows), names)
     assert found.equals((whole.select(names) if names else whole).take(pa.array(rows, INT)))

@@ -28,7 +28,8 @@ from headwater.state.arrangement import Arrangement
 from headwater.state.compaction import compact
 from headwater.state.ends import first_k
 from headwater.state.files import Entry
-from headwater.state.run import MapSpec, Order, RunRef, Runs, Writer
+from headwater.state.run import MapSpec, Order, RunRef, Runs
+from headwater.state.writing import Writer
 
 Plain = Any
 Batch = list[tuple[Any, int]]

@@ -21,7 +21,8 @@ from headwater.state.arrangement import INDEX, Arrangement, TooMany, stretch
 from headwater.state.ends import first_k, last_k
 from headwater.state.hashing import hash_keys
 from headwater.state.positions import from_position
-from headwater.state.run import LEAST, MOST, MapSpec, Order, RunRef, Runs, Writer
+from headwater.state.run import LEAST, MOST, MapSpec, Order, RunRef, Runs
+from headwater.state.writing import Writer
 from test_keys import Memory
 
 INT = pa.int64()

@@ -21,8 +21,9 @@ import pytest
 from headwater.errors import VersionGone, WriterBusy
 from headwater.state.collection import Keep
 from headwater.state.files import LocalFiles
-from headwater.state.run import LEAST, MOST, MapSpec, RunRef, Writer
+from headwater.state.run import LEAST, MOST, MapSpec, RunRef
 from headwater.state.store import Store
+from headwater.state.writing import Writer
 
 INT = pa.int64()
 VALUE = MapSpec("value", (("k", INT),), (("n", INT), ("s", INT)), ("k",), "value")

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.state import run as runs
-from headwater.state import search
+from headwater.state import search, writing
 from headwater.state.arrangement import Arrangement
 from headwater.state.positions import from_position
 from headwater.state.run import MapSpec, Order, Run, RunRef, Runs
@@ -67,7 +66,7 @@ def test_groups_from_a_position_on(
         pa.table({"o": _ints(p[i][0] for p in probes), "e": _ints(p[i][1] for p in probes)})
         for i in (1, 2)
     )
-    with patch.object(runs, "SEGMENT", segment), patch.object(search, "BLOCK", 3):
+    with patch.object(writing, "SEGMENT", segment), patch.object(search, "BLOCK", 3):
         opened = Runs(files)
         for i, batch in enumerate(batches):
             changes = {e: max(n, -model.get(e, 0)) for e, n in batch.items()}

@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 
 from faulty_files import FAILURES, STOPS, MemoryFiles, Stopped
 from headwater.errors import DamagedState
-from headwater.state import compaction, purging, run, zones
+from headwater.state import compaction, purging, run, writing, zones
 from headwater.state.arrangement import INDEX, Arrangement
 from headwater.state.collection import Keep
 from headwater.state.ends import first_k, last_k
@@ -34,8 +34,9 @@ from headwater.state.keys import Bools, canonical
 from headwater.state.log import path_of
 from headwater.state.positions import from_position
 from headwater.state.purging import Dead, Purging, zones_of
-from headwater.state.run import MapSpec, Order, RunRef, Runs, Writer
+from headwater.state.run import MapSpec, Order, RunRef, Runs
 from headwater.state.store import DATA, Store, StoreWriter
+from headwater.state.writing import Writer
 from headwater.state.zones import Zones
 
 INT = pa.int64()
@@ -224,7 +225,7 @@ STEPS = st.lists(
 def small() -> Iterator[None]:
     """A few rows are enough for everything to be due."""
     with (
-        patch.object(run, "SEGMENT", 4),
+        patch.object(writing, "SEGMENT", 4),
         patch.object(purging, "FEW", 1),
         patch.object(compaction, "FEW", 1),
         patch.object(purging, "PATIENCE", 2),

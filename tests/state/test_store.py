@@ -32,13 +32,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from headwater.errors import StateError, VersionGone
-from headwater.state import collection, compaction, log, run, search
+from headwater.state import collection, compaction, log, run, search, writing
 from headwater.state.arrangement import Arrangement, Touched
 from headwater.state.collection import Keep
 from headwater.state.ends import first_k
 from headwater.state.files import LocalFiles
-from headwater.state.run import LEAST, MOST, MapSpec, Order, RunRef, Writer
+from headwater.state.run import LEAST, MOST, MapSpec, Order, RunRef
 from headwater.state.store import Commit, Store
+from headwater.state.writing import Writer
 
 Key = tuple[Any, ...]
 Ring = tuple[Any, ...]
@@ -321,7 +322,7 @@ class Machine(RuleBasedStateMachine):
 
         for target, name, value in (
             (compaction, "FAN", fan),
-            (run, "SEGMENT", segment),
+            (writing, "SEGMENT", segment),
             (search, "BLOCK", block),
             (search, "DENSE", dense),
             (log, "CHECKPOINT", 4),

@@ -20,8 +20,9 @@ import headwater as hw
 from closings import Story, sessions_story, story, through_story
 from headwater.engine.membership import matching
 from headwater.state.arrangement import Arrangement
-from headwater.state.run import RunRef, Writer
+from headwater.state.run import RunRef
 from headwater.state.store import DATA
+from headwater.state.writing import Writer
 
 
 def rows_of(table: Any, drop: tuple[str, ...] = ("_w",)) -> Counter[tuple[Any, ...]]:

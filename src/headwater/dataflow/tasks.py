@@ -39,9 +39,10 @@ from headwater.state.arrangement import Arrangement
 from headwater.state.files import LocalFiles
 from headwater.state.hashing import hash_keys, part_bounds, parts_of
 from headwater.state.keys import canonical
-from headwater.state.run import LEAST, MOST, Generation, MapSpec, RunRef, Writer, column
+from headwater.state.run import LEAST, MOST, Generation, MapSpec, RunRef, column
 from headwater.state.snapshot import Snapshot
 from headwater.state.store import DATA
+from headwater.state.writing import Writer
 
 RESULTS = "kind string, name string, content binary"
 SPREAD = 4

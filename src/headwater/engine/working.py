@@ -31,10 +31,10 @@ from headwater.state.run import (
     RunRef,
     Runs,
     Segment,
-    Writer,
     hashes,
 )
 from headwater.state.store import DATA
+from headwater.state.writing import Writer
 from headwater.state.zones import Zoned
 
 T = TypeVar("T")

@@ -37,8 +37,9 @@ from headwater.state.arrangement import Arrangement
 from headwater.state.files import LocalFiles
 from headwater.state.hashing import hash_keys, part_bounds, parts_of
 from headwater.state.keys import canonical
-from headwater.state.run import Generation, MapSpec, RunRef, Writer, column
+from headwater.state.run import Generation, MapSpec, RunRef, column
 from headwater.state.store import DATA
+from headwater.state.writing import Writer
 from headwater.streams.schema import Header
 from headwater.streams.transformer import Partitioned
 

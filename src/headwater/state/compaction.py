@@ -20,7 +20,8 @@ from headwater.state.arrangement import Arrangement
 from headwater.state.entries import any_ring, there
 from headwater.state.keys import Bools
 from headwater.state.purging import FEW, Dead, zones_of
-from headwater.state.run import LEAST, MOST, RunRef, Writer
+from headwater.state.run import LEAST, MOST, RunRef
+from headwater.state.writing import Writer
 
 FAN = 4
 """How many generations of like size there are before they become one."""

@@ -39,10 +39,11 @@ from headwater.state.files import FileSystem
 from headwater.state.integrity import Disk, Report
 from headwater.state.log import Change, Log, Unclear, Version
 from headwater.state.purging import Dead, Purging
-from headwater.state.run import NO_ZONES, Generation, MapSpec, RunRef, Runs, Writer
+from headwater.state.run import NO_ZONES, Generation, MapSpec, RunRef, Runs
 from headwater.state.snapshot import DATA as DATA
 from headwater.state.snapshot import Snapshot as Snapshot
 from headwater.state.snapshot import VersionRuns
+from headwater.state.writing import Writer
 from headwater.state.zones import Zoned
 
 LOG = logging.getLogger("headwater")
