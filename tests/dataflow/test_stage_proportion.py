@@ -36,10 +36,10 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
             found[run.of or ""] += len(rows)
         return real_take(run, rows, *more)
 
-    def entries(run: Run, rows: Any) -> Any:
-        if mine() and len(run.segments) == 1:  # those of several segments are taken
+    def entries(run: Run, rows: Any, h: Any) -> Any:
+        if mine():
             found[run.of or ""] += len(rows)
-        return real_entries(run, rows)
+        return real_entries(run, rows, h)
 
     def tables(run: Run, *within: Any) -> Iterator[pa.Table]:
         for table in real_tables(run, *within):

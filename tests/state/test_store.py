@@ -348,13 +348,15 @@ class Machine(RuleBasedStateMachine):
         return Store(LocalFiles(self.folder), Keep(versions=self.keep))
 
     def teardown(self) -> None:
-        if self.head:
-            for number in range(self.floor, self.head + 1):
-                self.same(self.opened(), number)
-            assert not self.store.check().problems
-            self.writer.close()
-        self.undo.close()
-        shutil.rmtree(self.folder)
+        try:
+            if self.head:
+                for number in range(self.floor, self.head + 1):
+                    self.same(self.opened(), number)
+                assert not self.store.check().problems
+                self.writer.close()
+        finally:  # or the tests after one that fails have its sizes
+            self.undo.close()
+            shutil.rmtree(self.folder)
 
     @property
     def now(self) -> Past:
@@ -639,6 +641,10 @@ class Machine(RuleBasedStateMachine):
         if background:
             self.writer.tidy()
             self.writer.wait()
+            # Now and then it collects, too.
+            oldest = self.store.kept()[0]
+            assert oldest in (self.floor, self.oldest_kept())
+            self.floor = oldest
         else:
             self.writer.compact(whole)
         if now:
@@ -646,13 +652,17 @@ class Machine(RuleBasedStateMachine):
             refs = [r for s, r in self.store.at().version.maps.values() if not s.pinned]
             assert not whole or background or all(len(r) <= 1 for r in refs), refs
 
+    def oldest_kept(self) -> int:
+        """The oldest version that a collection leaves."""
+        kept = self.counted[-self.keep :]
+        return max(self.floor, kept[0] if len(kept) == self.keep else 1)
+
     @rule()
     def collect(self) -> None:
         """Versions out of retention are gone, and no other is."""
         self.commit(self.writer.begin())  # what waits to ride is no garbage
         self.writer.collect()
-        kept = self.counted[-self.keep :]
-        self.floor = max(self.floor, kept[0] if len(kept) == self.keep else 1)
+        self.floor = self.oldest_kept()
         assert self.store.kept() == list(range(self.floor, self.head + 1))
         records = self.store.log.records()
         assert records == list(range(records[0], self.head + 1))
