@@ -642,7 +642,7 @@ class Machine(RuleBasedStateMachine):
             self.writer.tidy()
             self.writer.wait()
             # Now and then it collects, too.
-            oldest = self.store.kept()[0]
+            oldest = max(self.store.log.floor(), 1)
             assert oldest in (self.floor, self.oldest_kept())
             self.floor = oldest
         else:
