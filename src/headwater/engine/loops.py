@@ -45,10 +45,8 @@ if TYPE_CHECKING:
 
 def as_added(increment: Increment, loop: Loop) -> dict[str, Stratum]:
     """By map, the strata of a loop whose rows are its entries, where nobody else reads it before the end."""
-    if (
-        loop.until is not None or loop.diffuse is not None
-    ):  # whose end is found by what is kept of every round
-        return {}
+    if loop.until is not None or loop.diffuse is not None:
+        return {}  # an end is found by what is kept of every round; what is near has no rounds
     out, program = {}, increment.program
     read = looked_up(statements_of(increment, loop))
     for s in (program.strata[n] for n in loop.strata):
