@@ -82,7 +82,13 @@ def test_rows_of_few_keys_are_added_up_first(
 @pytest.mark.parametrize(
     ("keys", "different", "ring", "values"),
     [
-        ({"k": NUMBER}, N, NUMBER, SMALL),  # most keys are there once
+        (
+            {"k": NUMBER},
+            1 << 40,
+            NUMBER,
+            SMALL,
+        ),  # most keys are there once, and far from each other
+        ({"k": TEXT, "j": NUMBER}, N, NUMBER, SMALL),
         ({"k": NUMBER}, 40, NUMBER, lambda: RNG.integers(-(1 << 62), 1 << 62, N)),  # may not fit
         ({"k": NUMBER}, 40, pa.float64(), lambda: RNG.random(N)),  # whose order counts
         ({"k": pa.float64()}, 40, NUMBER, SMALL),  # of which several are equal that look otherwise
@@ -94,6 +100,17 @@ def test_other_rows_stay_as_they_are(
 ) -> None:
     table = rows(keys, different, values)
     assert few_keys.added_up(spec(keys, ring), table) is table
+
+
+@pytest.mark.parametrize("least", [-(1 << 63), -N, 0, (1 << 63) - 2 * N - 1])
+def test_whole_numbers_that_lie_close_to_each_other_are_places(least: int) -> None:
+    """Even where most of them are there once; keys whose changes come to zero are told all the same."""
+    of = spec({"k": NUMBER}, MONEY)
+    keys = RNG.integers(0, 2 * N, N) + least
+    table = pa.table({"k": keys, "n": RNG.integers(-1, 2, N), "s": cents(SMALL())})
+    made = few_keys.added_up(of, table)
+    assert made.column("k").to_pylist() == sorted({*keys.tolist()})
+    assert sorted_and_added(of, made).equals(sorted_and_added(of, table))
 
 
 def test_a_part_that_does_not_fit_is_left_to_who_knows_the_rest() -> None:

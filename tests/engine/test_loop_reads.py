@@ -73,8 +73,8 @@ def test_the_change_of_a_collection_is_what_rounds_add_to_its_map(graph: Graph) 
     assert kept.as_added
     for _ in range(3):
         graph.change()
-        read = {how for of, how, _ in graph.found if of == kept.group.name}
-        assert read == {"merge"}  # which finds the counts that it adds to, once, in the end
+        # It is added to blindly, once, in the end.
+        assert not [how for of, how, _ in graph.found if of == kept.group.name]
 
 
 BILL = """
@@ -105,7 +105,7 @@ def test_what_a_change_from_outside_adds_to_a_collection_is_not_answered(
         changed = hw.Delta(inserts=[(2, 5, 3)], deletes=[(2, 5, 2)])
         commit = db.apply({"uses": changed})
         assert len(commit.rounds["bill"]) == 4
-        assert {how for how, times in read.items() if times} == {"merge"}
+        assert read and not any(read.values())  # what is added to it is written blindly
         monkeypatch.undo()
         counts = {(r["whole"], r["part"]): r["n"] for r in db.table("bill").to_pylist()}
         assert (counts[2, 5], counts[1, 5], counts[1, 21]) == (3, 6, 24)

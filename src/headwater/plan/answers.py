@@ -170,11 +170,20 @@ class Answering:
             summed(made, MapType(key, value)),
             list(range(len(self.groups) - self.sums)),
             strategy=self.compiler.strategy,
-            kind="change" if self.sums or self.differences else "value",
+            kind="change" if self._is_written_blindly() else "value",
             extra=tuple(self.extra),
             note="a group's value",
         )
         return self._answer(group)
+
+    def _is_written_blindly(self) -> bool:
+        """Whether the group's map is written without a look at what it has: nobody asks what a group's value was.
+
+        An answer inside of a loop is that of a sum of rounds. The rows of a collection are its map's entries: what rounds add to
+        it is what it changed by.
+        """
+        of_loop = self.moves and self.compiler.maps.rules >= 4
+        return self.sums or self.differences or of_loop
 
     def _keys(self) -> None:
         """The columns of the group's key."""

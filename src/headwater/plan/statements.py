@@ -47,7 +47,7 @@ from headwater.rules.changes import MOST_SETS, Changed, changes_of
 from headwater.rules.monomial import Monomial, summands
 from headwater.rules.normalize import normalize
 
-RULES = 3
+RULES = 4
 """By which rules new views are planned. A view that was planned by earlier ones keeps to them, and so its maps:
 
     0   all unions are written out; all changes of a product at once
@@ -56,6 +56,7 @@ RULES = 3
         what comes before
     3   in loops of which only inputs are kept, all that is equal to a column of what moves is looked up by that column, and what
         may find several rows last
+    4   the map of a loop's collection is written blindly
 """
 
 
