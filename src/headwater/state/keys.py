@@ -9,6 +9,7 @@ only among rows that share a hash, so keys that are all different are sorted as 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,7 @@ def canonical(column: pa.Array, compared: bool = True) -> pa.Array:
     return column
 
 
+@lru_cache(maxsize=1024)
 def stored(t: pa.DataType) -> pa.DataType:
     """The type that a column is kept in."""
     return canonical(pa.array([], t)).type

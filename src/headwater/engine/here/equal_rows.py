@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from headwater.engine.here.statements import hashed
 from headwater.plan.program import WEIGHT
 from headwater.state.entries import total
-from headwater.state.keys import all_parts, canonical, equal
-from headwater.state.run import MapSpec, column, prepared
+from headwater.state.hashing import hash_keys
+from headwater.state.keys import all_parts, canonical, equal, stored
+from headwater.state.run import MapSpec, cast, column
 
 
 def consolidated(table: pa.Table) -> pa.Table:
@@ -18,13 +19,23 @@ def consolidated(table: pa.Table) -> pa.Table:
     names = [n for n in table.column_names if n != WEIGHT]
     if table.num_rows <= 2:
         return _of_two(table) if table.num_rows else table
-    places = tuple((f"k{i}", table.schema.field(n).type) for i, n in enumerate(names))
-    spec = MapSpec("rows", places, ((WEIGHT, pa.int64()),), tuple(n for n, _ in places))
-    renamed = table.select([*names, WEIGHT]).rename_columns([*(n for n, _ in places), WEIGHT])
-    renamed = renamed.add_column(0, "_h", hashed(renamed, spec.lookup))
-    added = total(spec, prepared(spec, renamed))
-    added = added.filter(pc.not_equal(added.column(WEIGHT), 0))
-    return added.select([*(n for n, _ in places), WEIGHT]).rename_columns([*names, WEIGHT])
+    cells = [column(table, n) for n in names]
+    spec = _as_keys(tuple(c.type for c in cells))
+    h = hash_keys(cells, table.num_rows)
+    kept = [cast(canonical(c), t) for c, (_, t) in zip(cells, spec.key, strict=True)]
+    arrays = [pa.array(h), *kept, cast(column(table, WEIGHT), pa.int64())]
+    added = total(spec, pa.Table.from_arrays(arrays, schema=spec.schema))
+    weights = np.asarray(column(added, WEIGHT))
+    if not weights.all():
+        added = added.filter(pa.array(weights != 0))
+    return pa.Table.from_arrays(added.columns[1:], names=[*names, WEIGHT])
+
+
+@lru_cache(maxsize=1024)
+def _as_keys(types: tuple[pa.DataType, ...]) -> MapSpec:
+    """Rows with columns of some types as entries of a map: all of a row is its key, in the form in which it is compared."""
+    places = tuple((f"k{i}", stored(t)) for i, t in enumerate(types))
+    return MapSpec("rows", places, ((WEIGHT, pa.int64()),), tuple(n for n, _ in places))
 
 
 def different_rows(table: pa.Table) -> pa.Table:
