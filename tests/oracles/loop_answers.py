@@ -181,6 +181,39 @@ def costs(t: Tables) -> set[Row]:
     return out
 
 
+def rolled_up(t: Tables, times: int = 1) -> list[Row]:
+    """What every part costs: by itself, and so many times what it is made of, part by part."""
+    used: dict[Any, list[Row]] = defaultdict(list)
+    for assembly, part, qty in t["uses"]:
+        used[assembly].append((part, qty))
+
+    def cost(part: Any, own: Any) -> Any:
+        if own is None:
+            return None
+        inside = used[part] if part is not None else []
+        return own + times * sum(qty * total(p) for p, qty in inside if qty is not None)
+
+    def total(part: Any) -> Any:
+        found = [cost(p, own) for p, own in t["parts"] if p == part and p is not None]
+        return sum(c for c in found if c is not None)
+
+    return [(part, cost(part, own)) for part, own in t["parts"]]
+
+
+def rolled_up_in_python(t: Tables) -> list[Row]:
+    return rolled_up(t, -2)
+
+
+def walks_from(t: Tables) -> list[Row]:
+    """How many walks of WALKS edges begin at each node; a node that is listed twice is one that they may go through in two ways."""
+    listed = Counter(node for (node,) in t["nodes"])
+    many = dict.fromkeys(listed, 1)
+    for _ in range(WALKS):
+        ahead = {n: listed[n] * many[n] for n in listed}
+        many = {n: sum(ahead.get(b, 0) for a, b in t["edges"] if a == n) for n in listed}
+    return [(node, many[node]) for (node,) in t["nodes"]]
+
+
 PROPAGATED = 4
 
 

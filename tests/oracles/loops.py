@@ -103,6 +103,20 @@ def _use(chance: random.Random) -> Row:
     return assembly, part, None if chance.randrange(12) == 0 else chance.randrange(4)
 
 
+def _whole_use(chance: random.Random) -> Row:
+    assembly = chance.randrange(NODES - 1)
+    return assembly, chance.randrange(assembly + 1, NODES), chance.randrange(-2, 4)
+
+
+def _own(chance: random.Random) -> Row:
+    """A part with what it costs by itself; the same one may be there twice."""
+    return _node(chance), None if chance.randrange(9) == 0 else chance.randrange(-3, 20)
+
+
+def _whole_own(chance: random.Random) -> Row:
+    return chance.randrange(NODES), chance.randrange(-3, 20)
+
+
 def _price(chance: random.Random) -> Row:
     price = None if chance.randrange(9) == 0 else Decimal(chance.randrange(1000)) / 100
     return _node(chance), price
@@ -194,6 +208,12 @@ WITH MUTUALLY RECURSIVE (RETURN AT RECURSION LIMIT {ROUNDS}) ranks (node BIGINT,
       JOIN (SELECT src, count(*) AS n FROM links GROUP BY src) o ON o.src = r.node) GROUP BY node)
 SELECT node, rank FROM ranks
 """
+ROLLED_UP = """
+WITH MUTUALLY RECURSIVE costs (part BIGINT, cost BIGINT) AS (
+  SELECT p.part, p.own + coalesce((SELECT sum(u.qty * c.cost) FROM uses u JOIN costs c ON c.part = u.part
+                                   WHERE u.assembly = p.part), 0) AS cost FROM parts p)
+SELECT part, cost FROM costs
+"""
 
 FURTHER = WALKS - 1
 """Rounds of walks that begin with the edges and not with nothing."""
@@ -275,6 +295,45 @@ def walks(edges):
             + [(src, e.dst) for src, via in walk for e in edges if e.src == via]
         ),
         times=FURTHER,
+    )
+
+
+@hw.query
+def rolled_up(parts, uses):
+    return hw.repeat(
+        [{"part": p.part, "cost": 0} for p in parts],
+        lambda costs: [
+            {
+                "part": p.part,
+                "cost": p.own
+                - 2
+                * sum(
+                    c.cost * u.qty
+                    for u in uses
+                    if u.assembly == p.part
+                    for c in costs
+                    if c.part == u.part
+                ),
+            }
+            for p in parts
+        ],
+    )
+
+
+@hw.query
+def walks_from(nodes, edges):
+    return hw.repeat(
+        [{"node": n.node, "many": 1} for n in nodes],
+        lambda walks: [
+            {
+                "node": n.node,
+                "many": sum(
+                    w.many for e in edges if e.src == n.node for w in walks if w.node == e.dst
+                ),
+            }
+            for n in nodes
+        ],
+        times=WALKS,
     )
 
 
@@ -413,6 +472,10 @@ PAIRS = {"edges": "src BIGINT, dst BIGINT"}
 PRICED = {"edges": "src BIGINT, dst BIGINT, cost BIGINT"}
 ROOTS = {"roots": "node BIGINT"}
 LISTED = {"nodes": "node BIGINT"}
+OWNED = {
+    "parts": "part BIGINT, own BIGINT",
+    "uses": "assembly BIGINT, part BIGINT, qty BIGINT",
+}
 
 LOOPS = [
     Loop("closure", PAIRS, {"edges": _pair}, CLOSURE, answers.closed),
@@ -467,6 +530,23 @@ LOOPS = [
     ),
     Loop("walks", PAIRS, {"edges": _pair}, WALKED, answers.walks),
     Loop("walks in Python", PAIRS, {"edges": _whole_pair}, walks, answers.walks),
+    Loop(
+        "walks from nodes in Python",
+        LISTED | PAIRS,
+        {"nodes": _whole, "edges": _whole_pair},
+        walks_from,
+        answers.walks_from,
+        every=2,
+    ),
+    Loop("rolled up", OWNED, {"parts": _own, "uses": _use}, ROLLED_UP, answers.rolled_up),
+    Loop(
+        "rolled up in Python",
+        OWNED,
+        {"parts": _whole_own, "uses": _whole_use},
+        rolled_up,
+        answers.rolled_up_in_python,
+        every=2,
+    ),
     Loop(
         "label propagation",
         LISTED | PAIRS,

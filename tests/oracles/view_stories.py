@@ -24,6 +24,7 @@ from headwater.calculus.data import from_python, to_python
 from headwater.calculus.interpret import interpret
 from headwater.calculus.terms import relations
 from headwater.errors import EngineError, NotIncremental, QueryError
+from headwater.plan.passes import keep_sums, said
 from increment_changes import applied
 from random_sql import Columns
 from random_sql_clauses import Clauses
@@ -672,6 +673,10 @@ def maps(db: hw.Database) -> dict[str, dict[Row, int]]:
     by_rounds = {n for loop in program.loops.values() for n in loop.maps}
     looped = [program.strata[n] for loop in program.loops.values() for n in loop.strata]
     by_rounds |= {s.answers.name for s in looped if s.answers is not None}
+    if any(said(keep_sums) in (p for _, p in v.passes) for v in program.views.values()):
+        # What a loop of sums leaves is as often there as its value says, which may be less than nothing.
+        left = {n for loop in program.loops.values() for n in loop.collections}
+        by_rounds |= {m.name for m in program.maps.values() if not left.isdisjoint(m.reads)}
     out = {}
     for name, m in program.maps.items():
         tables = [t.drop_columns(["_h"]) for t in working.now(name).scan()]

@@ -57,6 +57,7 @@ class Names:
         self.answers: dict[str, Term] = {}
         self.inputs: dict[Rel, Term] = {}
         self.subqueries = Subqueries(self.named)
+        self.keeps_sums = True
 
     def named(self, answer: Term) -> Term:
         t = type_of(answer)
@@ -149,6 +150,8 @@ LOOPS = [
     f"{LENGTHS} SELECT near.a, n, (SELECT max(b) FROM e WHERE e.a = near.a) AS most FROM near",
     "WITH RECURSIVE w (a, n) MAX RECURSION LEVEL 4 AS (SELECT a, 1L FROM r UNION ALL"
     " SELECT s.c, w.n + 1 FROM w JOIN s ON s.b = w.a AND w.n < 3) SELECT n, array_agg(a) AS rows FROM w GROUP BY n",
+    "WITH MUTUALLY RECURSIVE (RETURN AT RECURSION LIMIT 3) w (a BIGINT, n BIGINT) AS (SELECT r.a, 1 +"
+    " coalesce((SELECT sum(w.n) FROM w JOIN s ON s.c = w.a WHERE s.b = r.b), 0) AS n FROM r) SELECT a, n FROM w",
     "WITH RECURSIVE w (a, b) AS (SELECT i.part, i.qty FROM nested LATERAL VIEW explode(items) t AS i UNION"
     " SELECT w.b, x.id FROM w JOIN nested x ON size(x.items) > w.b) SELECT a, b FROM w",
 ]

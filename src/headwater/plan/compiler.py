@@ -120,6 +120,11 @@ class Compiler:
         """What is known of relations."""
         return self.program.relations
 
+    @property
+    def keeps_sums(self) -> bool:
+        """Whether loops of sums are kept as such: not by earlier rules, and not where a loop is kept near."""
+        return self.maps.rules >= 4 and self.diffusion is None
+
     def fork(self) -> Compiler:
         """A copy to try something on."""
         made = Compiler(self.program.copy(), self.inputs, self.subqueries.owned, self.whole)

@@ -1,7 +1,7 @@
 """The passes: what becomes of a view's query before maps are kept of it, in the order in which it happens.
 
     of a view       retype sources, open bags            if something in it is nested; `nested.form` says what it is kept as then
-    of a query      name unions, rename variables, forgive subqueries, cut answers       the view's, or that of each flat part
+    of a query      keep sums, name unions, rename variables, forgive subqueries, cut answers       the view's, or that of each flat part
     of a sum        forgive subqueries, join subqueries, split disjunctions, forgive joins       of the rows, and of every group
 
 A pass is a function from a term to a term with the same meaning, which is its law:
@@ -26,8 +26,10 @@ from headwater.plan.failures import KINDS, failing, forgiving, hides, is_risky, 
 from headwater.plan.nested.opening import opened, retyped
 from headwater.plan.subqueries.cut import Subqueries
 from headwater.plan.unions import unions_named
+from headwater.rules.affine import AFFINE
 from headwater.rules.monomial import Monomial, Signed, sum_of, summands
 from headwater.rules.normalize import normalize
+from headwater.rules.rewrite import rewrite
 
 
 class Setting(Protocol):
@@ -36,6 +38,10 @@ class Setting(Protocol):
     inputs: dict[Rel, Term]
     """What inputs with arrays are read as."""
     subqueries: Subqueries
+
+    @property
+    def keeps_sums(self) -> bool:
+        """Whether loops of sums are kept as such."""
 
     def named(self, answer: Term) -> Term:
         """The relation of a closed answer, whose rows are kept from now on."""
@@ -80,6 +86,11 @@ def read_as(term: Term, inputs: Mapping[Rel, Term]) -> dict[Rel, Term]:
 
 
 # --- of a query -----------------------------------------------------------------------------------------------------
+
+
+def keep_sums(term: Term, setting: Setting) -> Term:
+    """repeat x := s then F(x) = F(each k ↦ w in y collect {k, w}): a loop of sums is kept as its sums, with no answer in it."""
+    return rewrite(term, AFFINE) if setting.keeps_sums else term
 
 
 def name_unions(term: Term, setting: Setting) -> Term:
@@ -134,7 +145,13 @@ def _count(setting: Setting, risky: Sequence[Monomial]) -> None:
 
 
 OF_VIEW: tuple[Pass, ...] = (retype_sources, open_bags)
-OF_QUERY: tuple[Pass, ...] = (name_unions, rename_variables, forgive_subqueries, cut_answers)
+OF_QUERY: tuple[Pass, ...] = (
+    keep_sums,
+    name_unions,
+    rename_variables,
+    forgive_subqueries,
+    cut_answers,
+)
 OF_SUM: tuple[Pass, ...] = (
     forgive_subqueries,
     join_subqueries,

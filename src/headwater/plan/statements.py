@@ -56,7 +56,7 @@ RULES = 4
         what comes before
     3   in loops of which only inputs are kept, all that is equal to a column of what moves is looked up by that column, and what
         may find several rows last
-    4   the map of a loop's collection is written blindly
+    4   the map of a loop's collection is written blindly; a loop of sums is kept as its sums (`rules.affine`)
 """
 
 
