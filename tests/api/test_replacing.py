@@ -551,6 +551,52 @@ def test_loops_are_filled_and_what_is_above_them_follows(tmp_path: Path) -> None
             assert ("ADOPT" in told) == (edit in ((2, 3), (0, 2))), told
 
 
+NEAR = (
+    "WITH MUTUALLY RECURSIVE v (k BIGINT, v DOUBLE) AS (SELECT s.k, 1D + 0.5D * coalesce(sum(v.v), 0D) AS v"
+    " FROM s LEFT JOIN v ON v.k = s.x GROUP BY s.k) SELECT k, v FROM v{}"
+)
+
+
+def test_a_view_that_is_kept_near_stays_so(tmp_path: Path) -> None:
+    """A statement says nothing of it, and neither does a program that does not; both leave it as it is."""
+
+    @hw.materialized_view
+    def q():
+        return NEAR.format("")
+
+    @hw.materialized_view(
+        name="q", table_properties={"headwater.mode": "diffuse", "headwater.cut": "0.5"}
+    )
+    def further():
+        return NEAR.format("")
+
+    with hw.open(tmp_path) as db:
+        db.source("s", "k BIGINT, x BIGINT")
+        db.view("q", NEAR.format(""), mode="diffuse", cut=0.25, rounds=9)
+        db.apply({"s": [(1, 2), (2, 1), (3, 1)]})
+        first = db.version
+        db.execute("CREATE OR REPLACE MATERIALIZED VIEW q AS " + NEAR.format(""))
+        db.define([q])
+        assert db.version == first
+        db.execute("CREATE OR REPLACE MATERIALIZED VIEW q AS " + NEAR.format(" WHERE k < 3"))
+        assert (db.catalog.views["q"].mode, db.catalog.views["q"].rounds) == ("diffuse", 9)
+        assert len(db.table("q")) == 2
+        db.define([further])
+        assert (db.catalog.views["q"].cut, len(db.table("q"))) == (0.5, 3)
+        with pytest.raises(QueryError, match="has no loop"):
+            db.execute("CREATE OR REPLACE MATERIALIZED VIEW q AS " + SUMS)
+
+
+def test_a_mode_can_be_asked_about(db: hw.Database) -> None:
+    assert "exact: every round is kept" in db.can(NEAR.format(""))
+    assert "diffuse" in db.can(NEAR.format(""), mode="diffuse", cut=0.1)
+    assert "diffuse" in db.can(NEAR.format(""), instead_of="r", mode="diffuse", cut=0.1)
+    with pytest.raises(QueryError, match="the query` has no loop"):
+        db.can(SUMS, mode="diffuse", cut=0.1)
+    with pytest.raises(QueryError, match="`cut` is given"):
+        db.can(SUMS, cut=0.1)
+
+
 # --- refused ----------------------------------------------------------------------------------------------------------
 
 

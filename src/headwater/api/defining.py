@@ -13,7 +13,7 @@ from typing import Any
 from headwater.api.editing import Given
 from headwater.api.executing import Executing
 from headwater.api.handles import Commit
-from headwater.api.nearness import ROUNDS, mode_of
+from headwater.api.nearness import Mode, mode_as, mode_of
 from headwater.api.replacing import check_names
 from headwater.calculus.types import RecordType
 from headwater.errors import QueryError
@@ -30,9 +30,9 @@ class Defining(Executing):
         """Defines the views that a module has by `@hw.materialized_view`, or some of them that are given, in one commit; and what they say of themselves."""
         views = collected(program)
         check_names([v.name for v in views], "defined")
-        exact = mode_of("exact", None, None, ROUNDS)
         given = {
-            self.catalog.named(v.name): Given(v.query(), v.strategy, v.key, exact) for v in views
+            self.catalog.named(v.name): Given(v.query(), v.strategy, v.key, self._mode_of(v))
+            for v in views
         }
         said = {self.catalog.named(v.name): v for v in views if v.schema is not None}
         new, again = self._divided(given)
@@ -45,6 +45,13 @@ class Defining(Executing):
             if v.comment:
                 self.comment(v.name, v.comment)
         return replace(done, version=self.version)  # what is said of them comes behind
+
+    def _mode_of(self, view: MaterializedView) -> Mode:
+        """How the loops of a view are kept: as the program says, or else as they are."""
+        known = self.catalog.views.get(self.catalog.named(view.name))
+        if view.nearness is None and known is not None:
+            return mode_as(known)
+        return mode_of(**(view.nearness or {"mode": "exact"}))
 
 
 def collected(program: Any) -> list[MaterializedView]:

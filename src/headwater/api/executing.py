@@ -95,9 +95,13 @@ class Executing(Renaming):
                 return self._create_source(made, beside)
             case CreateView() as made:
                 known = self.catalog.named(made.name)
-                if made.if_absent and known in self.catalog.views:
+                if known in self.catalog.views and made.if_absent:
                     return ViewHandle(self, known)
-                view = self.view(made.name, made.query, replace=made.replace)
+                if known in self.catalog.views and made.replace:
+                    self.replace_views({known: made.query})  # which leaves how it is kept as it is
+                    view = ViewHandle(self, known)
+                else:
+                    view = self.view(made.name, made.query)
                 if made.comment is not None:
                     self.comment(view.name, made.comment)
                 return view

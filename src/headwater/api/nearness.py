@@ -51,6 +51,11 @@ class Mode:
         """The same as fields of a definition."""
         return {"mode": self.mode, "cut": self.cut, "near": self.near, "rounds": self.rounds}
 
+    @property
+    def diffusion(self) -> Diffusion | None:
+        """The same as the plan of a loop has it; None where it is kept exactly."""
+        return None if self.cut is None else Diffusion(self.cut, self.near, self.rounds)
+
 
 EXACT = Mode()
 

@@ -4,6 +4,9 @@
 
 What is new is filled from what is there, what nobody needs any more is dropped, and until the commit, and by time travel after
 it, the old answer is read. Readers, stages and copies are told the difference of both answers.
+
+To rebuild is to replace every view by its own query. Those that are kept exactly have the rows that they had; a loop in diffuse mode
+starts anew and has others, and with it all that reads it.
 """
 
 from __future__ import annotations
@@ -13,20 +16,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace as replaced
 from typing import Any
 
-import pyarrow as pa
-
-from headwater.api.catalog import Catalog, ViewDef, facts_of
+from headwater.api.catalog import SETTINGS, Catalog, ViewDef, facts_of
 from headwater.api.declaring import Declaring
 from headwater.api.dropping import without_maps
 from headwater.api.editing import Edit, Editing, Given, names_read
 from headwater.api.feeding import Told
-from headwater.api.feeds import REPLACE, Held
+from headwater.api.feeds import REBUILD, REPLACE, Held, difference, is_near
 from headwater.api.handles import Commit, ViewHandle
-from headwater.api.nearness import ROUNDS, Error, error_of, mode_as, mode_of
+from headwater.api.nearness import EXACT, ROUNDS, Error, error_of, mode_as, mode_of
 from headwater.api.over import Over, forget_found, hidden_at
 from headwater.calculus.check import type_of
 from headwater.calculus.types import RecordType
-from headwater.engine.here.equal_rows import consolidated
+from headwater.dataflow.maps import is_of_graph
 from headwater.engine.ledgers import LEDGER
 from headwater.engine.rings import spec_of
 from headwater.engine.spark.session import Counts
@@ -133,15 +134,27 @@ class Replacing(Declaring):
         return error_of(self, name)
 
     def can(
-        self, query: Any, closes: Mapping[str, Any] | None = None, instead_of: str | None = None
+        self,
+        query: Any,
+        closes: Mapping[str, Any] | None = None,
+        instead_of: str | None = None,
+        *,
+        mode: str | None = None,
+        cut: float | None = None,
+        near: float | None = None,
+        rounds: int = ROUNDS,
     ) -> str:
         """What would be kept for a query, and what a change would cost; nothing is defined. Or why it cannot be.
 
         With `closes`, the schemes of some sources in the form that `source` takes, what would grow if they had these.
-        With `instead_of`, what replacing that view by the query would keep, fill and drop, and what it would read.
+        With `instead_of`, what replacing that view by the query would keep, fill and drop, and what it would read; in the mode
+        that the view has, unless another one is given. `mode`, `cut`, `near` and `rounds` are those of `view`.
         """
+        asked = None
+        if (mode, cut, near, rounds) != (None, None, None, ROUNDS):
+            asked = mode_of(mode or "exact", cut, near, rounds)
         if instead_of is None:
-            return super().can(query, closes)
+            return self._can(query, closes, asked or EXACT)
         name, known = self.catalog.named(instead_of), self._defined
         if name not in known.catalog.views:
             raise self._unknown(instead_of)
@@ -150,7 +163,7 @@ class Replacing(Declaring):
                 "both `closes` and `instead_of` are given", hint="ask for one after the other"
             )
         was = known.catalog.views[name]
-        edit = self._edit({name: Given(query, was.strategy, was.key, mode_as(was))})
+        edit = self._edit({name: Given(query, was.strategy, was.key, asked or mode_as(was))})
         self._check_read(edit)
         again = self._filled_again(edit)
         adopts = self._adopts(edit, again)
@@ -286,7 +299,7 @@ class Replacing(Declaring):
                 becomes = edit.catalog, after
                 replaced = [n for n in edit.moved if n in before.program.views]
                 self._tell_first(commit, working, views, becomes, replaced)
-                told = self._tell_edit(commit, working, edit)
+                told = self._tell_instead(commit, working, becomes, edit.moved)
             made_runs = self._written(working)
             size = self._add_made(commit, made_runs)
             sent = self._send(commit, graph, told, made_runs)
@@ -305,6 +318,30 @@ class Replacing(Declaring):
         if self._promises_something():
             return Adoption()
         return Adopting(self.program, edit.program, lacking).found()
+
+    def _tell_instead(
+        self,
+        commit: StoreCommit,
+        working: Working,
+        becomes: tuple[Catalog, Program],
+        moved: Sequence[str],
+    ) -> Told:
+        """Puts the difference of both answers of views that stages read among what the commit writes."""
+        told, graph, (catalog, program) = Told(), self.graph, becomes
+        wanted = [n for n in moved if n in self._wanted(graph)]
+        if not wanted:
+            return told
+        facts = {**commit.base.facts, **commit.change.facts}
+        over = Over.read({k: v for k, v in facts.items() if v is not None}, catalog)
+        working.hidden, working.never = hidden_at(over, catalog), over.begins
+        known = self._defined
+        old = self._reading(self._snapshot(known.version), known)
+        for n in wanted:
+            was = Held(known.program, known.program.views[n], old)
+            now = Held(program, program.views[n], working)
+            table = difference(was, now, self.session.evaluate)
+            self._tell_rows(told, working, n, table, graph.inputs, graph.looked_up)
+        return told
 
     def _check_read(self, edit: Edit) -> None:
         """Raises where somebody reads a view who cannot follow: a stream, or a stage or a ledger with other columns."""
@@ -335,24 +372,78 @@ class Replacing(Declaring):
                     hint="drop the view and define it again, or take another name",
                 )
 
-    def _tell_edit(self, commit: StoreCommit, working: Working, edit: Edit) -> Told:
-        """Puts the difference of both answers of what stages read among what the commit writes."""
-        told, graph = Told(), self.graph
-        wanted = [n for n in edit.moved if n in self._wanted(graph)]
-        if not wanted:
-            return told
-        facts = {**commit.base.facts, **commit.change.facts}
-        over = Over.read({k: v for k, v in facts.items() if v is not None}, edit.catalog)
-        working.hidden, working.never = hidden_at(over, edit.catalog), over.begins
-        known = self._defined
-        old = self._reading(self._snapshot(known.version), known)
-        scalars = self.session.evaluate
-        for n in wanted:
-            rows = Held(edit.program, edit.program.views[n], working).rows(scalars)
-            gone = Held(known.program, known.program.views[n], old).rows(scalars, -1)
-            table = consolidated(pa.concat_tables([rows, gone]))
-            self._tell_rows(told, working, n, table, graph.inputs, graph.looked_up)
-        return told
+    # --- all views anew --------------------------------------------------------------------------------------------------
+
+    def rebuild(self) -> None:
+        """Chooses anew what to keep for all views, and computes it from the sources, in one commit."""
+        with self._locked():
+            self._writing(stale=True)
+            self._rebuild(REBUILD)
+
+    def upgrade(self) -> None:
+        """Makes the Spark of this session the one that answers are given by: all views are computed again and verified."""
+        with self._locked():
+            self._writing(stale=True, other_spark=True)
+            before = self.session.adopt(self.session.settings_now())
+            try:
+                self._rebuild(REBUILD)
+            except BaseException:
+                self.session.adopt(before)
+                raise
+        self.verify()
+
+    def _rebuild(self, note: str) -> None:
+        purged = [
+            s.name
+            for s in self.catalog.sources.values()
+            if s.retain == "open" and s.name in self.over.closed
+        ]
+        if purged:
+            raise Purged(
+                f"`{purged[0]}` keeps open rows only, so that its views cannot be computed anew",
+                hint="views go on as they are; only with retain=True can they be rebuilt",
+            )
+        graph = self.graph
+        catalog, program = self.catalog.chosen_again(
+            lambda q, known: read_query(q, known, self.ask)[2], self._sampled()
+        )
+        sources = {m.name for s in catalog.sources.values() for m in s.all_maps}
+        assert self._writer is not None
+        self._spare({*self._writer.dead})  # the new plan may read what nobody read of the old one
+        with self._commit(note, (catalog, program)) as commit:
+            if commit.base.facts.get(SETTINGS) != self.session.settings():
+                commit.set(SETTINGS, self.session.settings())
+            for made in catalog.views.values():
+                commit.set(*facts_of(made))
+            forget_found(commit, program)
+            for name in commit.base.maps:
+                if name not in sources and not is_of_graph(name):
+                    commit.drop(name)
+            for name, m in program.maps.items():
+                if name not in sources:
+                    commit.create(spec_of(m))
+            working = self._working(commit, program)
+            # Ledgers stay: what they have is not told again.
+            held = {n: r for n, r in working.refs.items() if n in sources or n.startswith(LEDGER)}
+            working.refs = held
+            with self._telling("writing"):
+                self._fill(commit, working, program, catalog.of_sources())
+                for name, view in program.views.items():
+                    if view.strategy == "recompute":
+                        self._recompute(working, view, catalog, catalog.views[name])
+                views = program.views.values()
+                self._tell_first(commit, working, views, (catalog, program))
+                moved = [  # what is kept exactly has the rows that it had
+                    n
+                    for n in sorted(self._wanted(graph))
+                    if any(is_near(p, p.views[n]) for p in (self.program, program))
+                ]
+                told = self._tell_instead(commit, working, (catalog, program), moved)
+            made_runs = self._written(working)
+            self._add_made(commit, made_runs)
+            sent = self._send(commit, graph, told, made_runs)
+            self._set_graph(commit, sent, graph)
+        self._became(sent)
 
 
 def check_names(names: Iterable[Any], how: str) -> None:

@@ -25,6 +25,7 @@ from headwater.api.catalog import (
     well_defined,
 )
 from headwater.api.feeds import Held, Seen, Step, steps
+from headwater.api.nearness import Mode, check_loops
 from headwater.api.over import Over, bounds_of, closing_by, hidden_at, is_bounded
 from headwater.api.verify import Verifier, source_view
 from headwater.calculus.terms import Term
@@ -525,17 +526,15 @@ class Readable:
                 bounds = bounds_of(known.program, known.catalog, view.name, self.session.zone)
             return explain_view(known.program, view, made.strategy, made.why, bounds, self._rounds)
 
-    def can(self, query: str | Query | Term, closes: Mapping[str, Any] | None = None) -> str:
-        """What would be kept for a query, and what a change would cost; nothing is defined. Or why it cannot be.
-
-        With `closes`, the schemes of some sources in the form that `source` takes, what would grow if they had these.
-        """
+    def _can(self, query: Any, closes: Mapping[str, Any] | None, mode: Mode) -> str:
+        """What would be kept for a query in a mode, and what a change would cost; nothing is defined. Or why it cannot be."""
         known = self._defined
         catalog = known.catalog if closes is None else closing_by(known.catalog, closes)
         schemas = known.catalog.schemas()
         text, language, term = read_query(query, schemas, self.ask)
+        check_loops("the query", term, mode)
         try:
-            compiler = known.catalog.compiler(known.program)
+            compiler = known.catalog.compiler(known.program, mode.diffusion)
             program, kept, why = compiler.choose(ASKED, term, data=self._sampled())
         except NotIncremental as e:
             raise placed(e, text, schemas) if language == "sql" else e from None

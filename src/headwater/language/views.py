@@ -14,6 +14,7 @@ here is refused by name: rows are arranged by the keys of their maps, and answer
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,8 +23,10 @@ from typing import Any, overload
 from headwater.errors import QueryError
 from headwater.language.comprehension import Query
 
-PROPERTIES = {"headwater.strategy": "strategy", "headwater.key": "key"}
-"""Properties that mean something, and what they say of a view."""
+PROPERTIES = {f"headwater.{n}": n for n in ("strategy", "key", "mode", "cut", "near", "rounds")}
+"""Properties that mean something, and what they say of a view: arguments of `db.view`."""
+NUMBERS: dict[str, Callable[[str], Any]] = {"cut": float, "near": float, "rounds": int}
+"""Those that are numbers, which properties may have as text."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,8 @@ class MaterializedView:
     key: tuple[str, ...] = ()
     comment: str = ""
     inputs: tuple[str, ...] = field(default=())
+    nearness: Mapping[str, Any] | None = None
+    """Its mode, with `cut`, `near` and `rounds`; None where nothing is said of it."""
 
     def query(self) -> Any:
         """The query: SQL text, a comprehension, or a term."""
@@ -92,7 +97,8 @@ def materialized_view(
     """Defines a view in a program, for `headwater run app.py` or `db.define(module)`; a decorator, with or without arguments.
 
     `name` is the function's without it; `comment` is for who reads the program; `schema` are the columns that the view must have. Of
-    `table_properties` there are `headwater.strategy` and `headwater.key`, which are those of `db.view`.
+    `table_properties` there are `headwater.strategy`, `headwater.key`, `headwater.mode`, `headwater.cut`, `headwater.near` and
+    `headwater.rounds`, which are those of `db.view`.
     """
 
     def outer(f: Callable[..., Any]) -> MaterializedView:
@@ -119,10 +125,22 @@ def materialized_view(
             told[PROPERTIES[n]] = value
         if "key" in told:
             told["key"] = tuple(k.strip() for k in str(told["key"]).split(","))
+        near: dict[str, Any] = {n: told.pop(n) for n in (*NUMBERS, "mode") if n in told}
         inputs = tuple(inspect.signature(f).parameters)
-        return MaterializedView(called, f, schema, comment=comment or "", inputs=inputs, **told)
+        return MaterializedView(
+            called, f, schema, comment=comment or "", inputs=inputs, nearness=_near(near), **told
+        )
 
     return outer if query_function is None else outer(query_function)
+
+
+def _near(said: dict[str, Any]) -> dict[str, Any] | None:
+    """What is said of how near loops are kept, with numbers that are text as numbers; what is no number is refused by `db.view`'s checks."""
+    for n, read in NUMBERS.items():
+        if isinstance(said.get(n), str):
+            with contextlib.suppress(ValueError):
+                said[n] = read(said[n])
+    return {"mode": "exact", **said} if said else None
 
 
 _WHY = {
