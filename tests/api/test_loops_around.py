@@ -88,6 +88,35 @@ def test_what_explain_says(db: hw.Database) -> None:
     assert "the last commit" not in db.explain("shortest"), "the last commit did not touch it"
 
 
+def test_the_last_rounds_are_known_after_reopening(db: hw.Database, tmp_path: Path) -> None:
+    """The note of a version has them; of a long loop those behind the first hundred as one."""
+    with hw.open(db.path) as reader:
+        said = "last   the last commit moved 6 rows, at rounds 1 to 3: 3, 2, 1"
+        assert said in reader.explain("reached")
+    with hw.open(tmp_path / "long") as long:
+        long.source("edges", "src BIGINT, dst BIGINT, n BIGINT")
+        long.view("shortest", SHORTEST)
+        long.apply({"edges": [(n, n + 1, 1) for n in range(1, 300)]})
+    with hw.open(tmp_path / "long") as long:
+        text = long.explain("shortest")
+        (noted,) = long.store.at(long.version).version.note["rounds"].values()
+    (last,) = [t for t in text.splitlines() if "the last commit" in t]
+    assert "the last commit moved 299 rows, at rounds 2: 1, 3: 1, " in last
+    assert len(noted) == 101 and noted[-1] == [300, 199]
+
+
+def test_keys_that_have_yet_to_move_are_said(tmp_path: Path) -> None:
+    """A loop whose values grow for ever goes on in every increment, whatever that is about."""
+    grows = """WITH MUTUALLY RECURSIVE g (k BIGINT, v DOUBLE) AS (SELECT e.dst, 1D + 1.5D * coalesce(sum(g.v), 0D) AS v
+      FROM edges e LEFT JOIN g ON g.k = e.src GROUP BY e.dst) SELECT k, v FROM g"""
+    with hw.open(tmp_path / "db") as db:
+        db.source("edges", "src BIGINT, dst BIGINT")
+        db.view("grown", grows, mode="diffuse", cut=1e-3, rounds=5)
+        assert db.apply({"edges": [(1, 2)]}).due == {}
+        for edge in ((0, 0), (7, 8)):
+            assert db.apply({"edges": [edge]}).due == {"grown": 1}
+
+
 def test_what_can_says(db: hw.Database) -> None:
     text = db.can(REACHED.replace("edges", "steps"))
     assert "cost class rounds" in text and "\n  LOOP x" in text and "ends   when a round" in text

@@ -109,6 +109,11 @@ QUERIES: list[tuple[str, type[HeadwaterError], str]] = [
     ("SELECT k + true AS x FROM s", TypeMismatch, "`k + TRUE` cannot be computed"),
     ("SELECT k, k FROM s", QueryError, "two output columns are called `k`"),
     ("SELECT rand() AS x FROM s", NotIncremental, "[NON_DETERMINISTIC]"),
+    (
+        "SELECT x FROM (SELECT k AS _w, count(*) AS x FROM s GROUP BY k)",
+        NotIncremental,
+        "the column name `_w` has a meaning already",
+    ),
     ("SELECT k FROM w", UnknownName, "unknown table `w`"),
     ("SELECT CAST(v AS INT) AS x FROM s", EngineError, "The value 'a' of the type"),
 ]

@@ -28,6 +28,7 @@ from headwater.calculus.types import BIGINT, DOUBLE, MapType, ProductType, bag, 
 from headwater.errors import NoFixpoint, NotIncremental, QueryError, TypeMismatch
 from headwater.language.comprehension import Query, query
 from headwater.language.comprehension.on_lists import LoopRow
+from headwater.language.queries import read_query
 from headwater.language.schema import schemas
 from loop_queries import (
     GRAPH,
@@ -522,6 +523,9 @@ def test_a_loop_that_reads_a_row_around_it_is_refused_where_it_stands() -> None:
     assert refused.value.reason == "CORRELATED"
     assert underlined(refused.value) == "hw.repeat([n], lambda xs: xs, times=2)"
     assert beside_rows.read(TYPES) and beside_none.read(TYPES, kept=True)
+    with pytest.raises(NotIncremental) as refused:  # so is every query that a database is given
+        read_query(beside_rows, TYPES, lambda text, columns: BIGINT)
+    assert underlined(refused.value) == "hw.repeat([n], lambda xs: xs, times=2)"
 
 
 def test_a_column_of_a_loop_with_the_name_of_its_rounds_is_refused_where_it_stands() -> None:

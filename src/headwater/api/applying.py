@@ -21,7 +21,6 @@ from headwater.api.streaming import Streaming, counted
 from headwater.calculus.patterns import Punctuation, Range
 from headwater.dataflow.graph import Graph
 from headwater.engine.change import Change
-from headwater.engine.increment import Increment
 from headwater.engine.policy import Execution, asked_execution
 from headwater.engine.spark.session import Counts
 from headwater.engine.undisturbed import undisturbed
@@ -53,12 +52,13 @@ class Beside:
 
 @dataclass(frozen=True)
 class Done:
-    """What is to be told of a commit: deletions that were ignored, late rows and stale events, by source; final rows, and answers that were withheld, by view."""
+    """What is to be told of a commit: deletions that were ignored, late rows and stale events, by source; final rows, answers that were withheld, and keys that are due, by view."""
 
     ignored: dict[str, int]
     late: dict[str, int]
     final: dict[str, int]
     withheld: dict[str, int]
+    due: dict[str, int]
     stale: dict[str, int]
 
 
@@ -173,6 +173,7 @@ class Applying(Streaming):
             closed=done.final,
             rounds=rounds_of(self.program, self._rounds),
             withheld=done.withheld,
+            due=done.due,
             stale={n: i for n, i in done.stale.items() if i},
             warnings=writer.warnings(),
             database=self,
@@ -190,12 +191,12 @@ class Applying(Streaming):
                     hint="declare it without static=True, or fill it before the first stream",
                 )
 
-    def _withheld(self, increment: Increment) -> dict[str, int]:
-        """How many answers were withheld of each view that reads a loop in diffuse mode, if any were."""
-        if not increment.withheld:
+    def _by_view(self, counts: Mapping[str, int]) -> dict[str, int]:
+        """What was counted of loops, by the views that read them."""
+        if not counts:
             return {}
         found = {
-            n: sum(increment.withheld.get(x.name, 0) for x in loops_of(self.program, v))
+            n: sum(counts.get(x.name, 0) for x in loops_of(self.program, v))
             for n, v in self.program.views.items()
         }
         return {n: count for n, count in found.items() if count}
@@ -276,5 +277,5 @@ class Applying(Streaming):
         self._is_over(over)
         new = None if not isinstance(id, str) else (self.version, noted(id, 0, {})[0])
         self._ids.committed(gone, new)
-        withheld = self._withheld(increment)
-        return working, Done(ignored, late, counted(final), withheld, changed.stale), size
+        withheld, due = self._by_view(increment.withheld), self._by_view(increment.due)
+        return working, Done(ignored, late, counted(final), withheld, due, changed.stale), size

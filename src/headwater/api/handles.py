@@ -49,6 +49,9 @@ class Commit:
     """Events that were older than what is known of their key, by source: they were dropped (`sequence_by=`)."""
     withheld: dict[str, int] = field(default_factory=dict)
     """Answers of views in diffuse mode that were near enough to what was told last, and not told."""
+    due: dict[str, int] = field(default_factory=dict)
+    """Keys of views in diffuse mode that had yet to move when `rounds` were over: they go on in the next increment. Where that
+    is so after every commit, the loop may have no fixpoint."""
     warnings: tuple[str, ...] = ()
     """What went wrong once the change was committed, and does it no harm."""
     database: Any = field(default=None, repr=False, compare=False)

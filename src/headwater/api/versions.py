@@ -28,7 +28,7 @@ from headwater.api.feeds import Held, Seen, Step, steps
 from headwater.api.nearness import Mode, check_loops
 from headwater.api.over import Over, bounds_of, closing_by, hidden_at, is_bounded
 from headwater.api.verify import Verifier, source_view
-from headwater.calculus.terms import Term
+from headwater.api.visited import from_note
 from headwater.engine import view_rows
 from headwater.engine.nested import rows as nested_rows
 from headwater.engine.nested.documents import (
@@ -57,7 +57,6 @@ from headwater.errors import (
 )
 from headwater.interop.arrow_types import arrow_type
 from headwater.io.values import one_value
-from headwater.language.comprehension import Query
 from headwater.language.queries import read_query
 from headwater.language.sql.opaque import Ask
 from headwater.language.sql.places import placed
@@ -524,7 +523,8 @@ class Readable:
             bounds = None
             if is_bounded(known.program, known.catalog, view.name):
                 bounds = bounds_of(known.program, known.catalog, view.name, self.session.zone)
-            return explain_view(known.program, view, made.strategy, made.why, bounds, self._rounds)
+            rounds = from_note(self.store.at(known.version).version.note)
+            return explain_view(known.program, view, made.strategy, made.why, bounds, rounds)
 
     def _can(self, query: Any, closes: Mapping[str, Any] | None, mode: Mode) -> str:
         """What would be kept for a query in a mode, and what a change would cost; nothing is defined. Or why it cannot be."""

@@ -35,6 +35,7 @@ from headwater.api.finals import Finals
 from headwater.api.ids import TextIds
 from headwater.api.over import Over, hidden_at
 from headwater.api.versions import Defined, has_maps, program_at, stale_maps
+from headwater.api.visited import as_note
 from headwater.engine.spark.session import Session, telling
 from headwater.engine.working import Working
 from headwater.errors import (
@@ -261,7 +262,7 @@ class Writable(Finals):
         try:
             yield commit
             with self._telling("writing"):
-                made = writer.commit(commit, {"what": note, **more})
+                made = writer.commit(commit, {"what": note, **more, **as_note(self._rounds)})
         except HeadwaterError as e:
             # A lease that is lost, or a base that is not the newest: what is known may be behind.
             self._doubt = self._doubt or isinstance(e, StateError)

@@ -209,6 +209,7 @@ class _Diffusing:
             if at > self.of.how.rounds:
                 for place, m in enumerate(found.values()):
                     self._set_due(place, m.keys, 1)
+                self.increment.due[self.loop.name] = sum(m.keys.num_rows for m in found.values())
                 break
             if at == AGAIN:
                 self.working.gather(self.looked_up.difference(self.loop.maps))

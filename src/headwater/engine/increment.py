@@ -137,6 +137,8 @@ class Increment:
         """Of each loop the rounds that were visited, and how many rows moved at each."""
         self.withheld: dict[str, int] = {}
         """Of each loop in diffuse mode how many answers were near enough to what was told last, and not told."""
+        self.due: dict[str, int] = {}
+        """Of each loop in diffuse mode how many keys had yet to move when its rounds were over."""
         self.inside = known.inside
         self.touching = diffuse.touching(program)
         """Strata whose groups are touched by what a map besides their own says."""

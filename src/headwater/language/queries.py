@@ -24,7 +24,8 @@ def read_query(query: str | Query | Term, schemas: Any, ask: Ask) -> tuple[str, 
             f"the query is of type {type(query).__name__}",
             hint="give SQL, a function with @headwater.query, or a term",
         )
-    term = rows_with_values(query.read(schemas) if isinstance(query, Query) else query)
+    read = query.read(schemas, kept=True) if isinstance(query, Query) else query
+    term = rows_with_values(read)
     return text_of(term), "term", term
 
 

@@ -63,6 +63,7 @@ from headwater.plan.passes import (
     said,
 )
 from headwater.plan.program import (
+    WEIGHT,
     Answered,
     Diffusion,
     Map,
@@ -195,6 +196,7 @@ class Compiler:
         t = type_of(term)
         if not isinstance(t, MapType) or t.value != INT:
             raise NotIncremental("SHAPE", "a view is a bag of rows", hint="select rows")
+        _check_names(term)
         row = RecordType(tuple(key_fields(t)))
         if strategy == "recompute":
             rows = _recomputed(name, substitute(term, self._wholes(views)), row)
@@ -383,6 +385,17 @@ class Compiler:
             self.relations.levels[name] = made.level
         self.relations.rows[name] = made.type
         return made
+
+
+def _check_names(term: Term) -> None:
+    """Raises where rows inside of a query have a column that is named as their weight is: changes of rows have both."""
+    for t in subterms(term):
+        if isinstance(t, Record) and any(n.lower() == WEIGHT for n, _ in t.fields):
+            raise NotIncremental(
+                "COLUMN_NAME",
+                f"a column inside of the query is named `{WEIGHT}`, which says how often a row is there",
+                hint="give it another name",
+            )
 
 
 def _itself(term: Term) -> Each:

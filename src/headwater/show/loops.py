@@ -97,4 +97,6 @@ def last_rounds(loop: Loop, rounds: Rounds) -> list[str]:
         said = ", ".join(f"{at}: {n:,}" for at, n in found[:MOST_ROUNDS])
     more = ", ..." if len(found) > MOST_ROUNDS else ""
     moved = sum(n for _, n in found)
-    return [f"  last   the last commit moved {moved:,} rows, at rounds {said}{more}"]
+    rows = "1 row" if moved == 1 else f"{moved:,} rows"
+    at = "round" if len(found) == 1 else "rounds"
+    return [f"  last   the last commit moved {rows}, at {at} {said}{more}"]

@@ -109,6 +109,12 @@ class Mutual:
                 t = type_of_ddl(column.args["kind"])
             except ParseError as e:
                 raise self.reader.error(ParseError, e.what, column, hint=e.hint) from None
+            if (
+                column.args["kind"].is_type(*exp.DataType.TEXT_TYPES)
+                and column.args["kind"].expressions
+            ):
+                what = f"the length of `{column.name}` means nothing here: texts of a loop are of any length"
+                raise self.reader.error(QueryError, what, column, hint="write STRING")
             if not isinstance(t, Base):
                 raise nested(self.reader, cte.alias, column.name, sql_name(t), column)
             if column.name.lower() in {n.lower() for n, _ in fields}:

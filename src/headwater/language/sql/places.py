@@ -32,8 +32,17 @@ def _is_subquery(e: exp.Expr) -> bool:
     return inside and e.find_ancestor(exp.Where, exp.Having, exp.Select) is not None
 
 
+def _names_the_weight(e: exp.Expr) -> bool:
+    """Whether a name is given here that stands for how often a row is there."""
+    given = e.parent if isinstance(e, exp.Identifier) else None
+    return isinstance(given, (exp.Alias, exp.TableAlias)) and e.this.lower() == "_w"
+
+
 CLAUSES: dict[str, tuple[tuple[Callable[[exp.Expr], bool], str], ...]] = {
     "AGGREGATE": ((_is_distinct, "the aggregate `{}` is not maintained"),),
+    "COLUMN_NAME": (
+        (_names_the_weight, "the column name `{}` has a meaning already: how often a row is there"),
+    ),
     "SUBQUERY": (
         (_is_subquery, "the subquery `{}` is used in a way that is not maintained"),
         (_is_outer_join, "the join `{}` is used in a way that is not maintained"),
@@ -41,6 +50,7 @@ CLAUSES: dict[str, tuple[tuple[Callable[[exp.Expr], bool], str], ...]] = {
 }
 CLAUSES |= {name: CLAUSES["SUBQUERY"] for name in ("CORRELATED", "EXPRESSION", "ANSWER", "VALUE")}
 HINTS = {
+    "COLUMN_NAME": "take another",
     "AGGREGATE": "aggregate over SELECT DISTINCT in FROM",
     "SUBQUERY": "write a join, or group in a view of its own and join that",
 }
@@ -60,6 +70,6 @@ def placed(error: NotIncremental, text: str, schemas: Schemas) -> NotIncremental
             if test(node):
                 shown = node.sql(dialect="spark").strip()
                 shown = shown if len(shown) <= 60 else shown[:57] + "..."
-                reason = "AGGREGATE" if error.reason == "AGGREGATE" else "SUBQUERY"
+                reason = error.reason if error.reason in HINTS else "SUBQUERY"
                 return reader.refuse(reason, what.format(shown), node, HINTS[reason])
     return error
