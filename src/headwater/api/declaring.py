@@ -16,7 +16,6 @@ from pyspark.sql.types import StructType
 
 from headwater.api.catalog import (
     SEEN,
-    SETTINGS,
     Catalog,
     SourceDef,
     ViewDef,
@@ -27,7 +26,6 @@ from headwater.api.catalog import (
 from headwater.api.closing import check_closes
 from headwater.api.columns import Columns, has_wider
 from headwater.api.dropping import without, without_maps, without_source
-from headwater.api.feeds import REBUILD
 from headwater.api.handles import Source, ViewHandle
 from headwater.api.nearness import ROUNDS, Mode, check_loops, mode_of
 from headwater.api.opening import declared_feed
@@ -42,7 +40,7 @@ from headwater.engine.late import ASIDE
 from headwater.engine.ledgers import LEDGER
 from headwater.engine.rings import spec_of
 from headwater.engine.working import Working
-from headwater.errors import InUse, NameTaken, NotIncremental, Purged, QueryError
+from headwater.errors import InUse, NameTaken, NotIncremental, QueryError
 from headwater.feeds.feed import FILES, FROM, NAME, REJECTED, REJECTED_DDL
 from headwater.feeds.kinds import KINDS, check_policy
 from headwater.feeds.new_columns import ADD
@@ -69,7 +67,7 @@ RESERVED = (WEIGHT, "_version", "_h", "_i", "_change_type", "_commit_version", "
 
 
 class Declaring(Columns):
-    """The part of a database that declares: sources and views are added, dropped, and computed anew."""
+    """The part of a database that declares: sources and views are added, and dropped."""
 
     def source(
         self,
@@ -459,68 +457,6 @@ class Declaring(Columns):
                 for m in commit.base.maps:
                     if m in own or (m not in kept and not is_of_graph(m)):
                         commit.drop(m)
-
-    def rebuild(self) -> None:
-        """Chooses anew what to keep for all views, and computes it from the sources, in one commit."""
-        with self._locked():
-            self._writing(stale=True)
-            self._rebuild(REBUILD)
-
-    def upgrade(self) -> None:
-        """Makes the Spark of this session the one that answers are given by: all views are computed again and verified."""
-        with self._locked():
-            self._writing(stale=True, other_spark=True)
-            before = self.session.adopt(self.session.settings_now())
-            try:
-                self._rebuild(REBUILD)
-            except BaseException:
-                self.session.adopt(before)
-                raise
-        self.verify()
-
-    def _rebuild(self, note: str) -> None:
-        purged = [
-            s.name
-            for s in self.catalog.sources.values()
-            if s.retain == "open" and s.name in self.over.closed
-        ]
-        if purged:
-            raise Purged(
-                f"`{purged[0]}` keeps open rows only, so that its views cannot be computed anew",
-                hint="views go on as they are; only with retain=True can they be rebuilt",
-            )
-        catalog, program = self.catalog.chosen_again(
-            lambda q, known: read_query(q, known, self.ask)[2], self._sampled()
-        )
-        sources = {m.name for s in catalog.sources.values() for m in s.all_maps}
-        assert self._writer is not None
-        self._spare(
-            {*self._writer.dead}
-        )  # the new plan may read what nobody read of the one before
-        with self._commit(note, (catalog, program)) as commit:
-            if commit.base.facts.get(SETTINGS) != self.session.settings():
-                commit.set(SETTINGS, self.session.settings())
-            for made in catalog.views.values():
-                commit.set(*facts_of(made))
-            forget_found(commit, program)
-            for name in commit.base.maps:
-                if name not in sources and not is_of_graph(name):
-                    commit.drop(name)
-            for name, m in program.maps.items():
-                if name not in sources:
-                    commit.create(spec_of(m))
-            working = self._working(commit, program)
-            # Ledgers stay: what they have is not told again.
-            held = {n: r for n, r in working.refs.items() if n in sources or n.startswith(LEDGER)}
-            working.refs = held
-            with self._telling("writing"):
-                self._fill(commit, working, program, catalog.of_sources())
-                for name, view in program.views.items():
-                    if view.strategy == "recompute":
-                        self._recompute(working, view, catalog, catalog.views[name])
-                views = program.views.values()
-                self._tell_first(commit, working, views, (catalog, program))
-            self._add(commit, working)
 
 
 def _with_added(said: Declared, before: SourceDef) -> Declared:

@@ -1,14 +1,15 @@
 """What versions changed of a view: one step after another, as a table of rows with weights, or as a change feed.
 
 The rows that are told from one version to another add up to what the view has at the one and had not at the other,
-whatever happened in between: also when it was dropped and defined anew.
+whatever happened in between: also when it was dropped and defined anew. A version that computed all views again changed
+none of those that are kept exactly; what reads a loop in diffuse mode has moved with it, and is told as if it were replaced.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -18,12 +19,14 @@ import pyarrow as pa
 
 from headwater.calculus.terms import Field, For, Num, Pred, Record, Rel, Sng, Term, Times
 from headwater.calculus.types import INT
+from headwater.dataflow.nested import in_one_order
 from headwater.engine import view_rows
 from headwater.engine.here.equal_rows import consolidated
 from headwater.engine.here.statements import Scalars
 from headwater.engine.nested import rows as nested_rows
 from headwater.engine.working import Working
 from headwater.errors import DefinedAnew, StateError
+from headwater.plan.analysis import loops_of
 from headwater.plan.program import WEIGHT, Program, View
 from headwater.state.hashing import places
 from headwater.state.run import column
@@ -46,6 +49,11 @@ def plans_only(what: str) -> bool:
     return what == REBUILD or what.startswith((VIEW, REPLACE, COLUMNS, RENAME))
 
 
+def is_near(program: Program, view: View) -> bool:
+    """Whether a view is answered through a loop in diffuse mode, which has other rows when it is computed from its start."""
+    return any(loop.diffuse for loop in loops_of(program, view))
+
+
 @dataclass(frozen=True)
 class Held:
     """A view as one version has it."""
@@ -55,11 +63,15 @@ class Held:
     working: Working
 
     def rows(self, scalars: Scalars, sign: int = 1) -> pa.Table:
-        """All rows of a flat view, with their weights times a sign."""
+        """All rows with their weights times a sign."""
         found = view_rows.scan(self.program, self.view, self.working, scalars)
         table = pa.concat_tables([view_rows.row_schema(self.view).empty_table(), *found])
-        weights = pa.array(sign * np.asarray(column(table, WEIGHT)), pa.int64())
-        return table.set_column(table.num_columns - 1, WEIGHT, weights)
+        return _times(sign, table)
+
+    def told(self, version: int, sign: int = 1) -> pa.Table:
+        """All rows of a nested view, part by part as a version tells what changed, with their weights times a sign."""
+        parts = view_rows.changed_parts(self.view, None, self.working, version)
+        return _times(sign, nested_rows.told(self.view, [m.rows for m in parts], version))
 
 
 @dataclass(frozen=True)
@@ -89,6 +101,8 @@ class Step:
     before: Working | None
     now: Working
     replaced: Held | None = None
+    again: bool = False
+    """Whether it is the same query that replaces it, computed from its start."""
 
     @cached_property
     def moved(self) -> list[nested_rows.Moved]:
@@ -117,9 +131,17 @@ def steps(name: str, see: Callable[[int], Seen], since: int, last: int) -> Itera
             dropped = None
         elif at.replaced == version:
             yield _step(at, None, (previous or see(version - 1)).held)
+        elif at.what == REBUILD and _is_near(previous, at):
+            yield replace(_step(at, None, (previous or see(version - 1)).held), again=True)
         elif not plans_only(at.what):
             before = (previous or see(version - 1)).held
             yield _step(at, None if before is None else before.working, None)
+
+
+def _is_near(*found: Seen | None) -> bool:
+    """Whether a view is answered through a loop in diffuse mode in one of two versions."""
+    held = [at.held for at in found if at is not None and at.held is not None]
+    return any(is_near(h.program, h.view) for h in held)
 
 
 def _step(at: Seen, before: Working | None, replaced: Held | None) -> Step:
@@ -132,9 +154,12 @@ def told(name: str, since: int, found: Iterator[Step], scalars: Scalars) -> list
     tables: list[pa.Table] = []
     for step in found:
         if step.view.parts:
-            if step.replaced is not None:
+            if step.replaced is not None and not step.again:
                 raise defined_anew(name, since, "nested rows")
-            tables.append(nested_rows.told(step.view, [m.rows for m in step.moved], step.version))
+            rows = nested_rows.told(step.view, [m.rows for m in step.moved], step.version)
+            if step.replaced is not None:
+                rows = _parts_instead(name, since, rows, step.replaced.told(step.version, -1))
+            tables.append(rows)
             continue
         rows = view_rows.changed(
             step.program, step.view, step.before, step.now, step.version, scalars
@@ -164,6 +189,29 @@ def _instead(name: str, since: int, rows: pa.Table, replaced: Held, scalars: Sca
     if replaced.view.parts or view_rows.row_schema(replaced.view) != rows.schema:
         raise defined_anew(name, since, "other columns")
     return consolidated(pa.concat_tables([rows, replaced.rows(scalars, -1)]))
+
+
+def _parts_instead(name: str, since: int, rows: pa.Table, gone: pa.Table) -> pa.Table:
+    """The same of nested rows, part by part; only of the same query, for labels of another one say other things."""
+    if gone.schema != rows.schema:
+        raise defined_anew(name, since, "other columns")
+    both = consolidated(pa.concat_tables([rows, gone]))
+    return both.select(rows.column_names).cast(rows.schema)
+
+
+def difference(was: Held, now: Held, scalars: Scalars) -> pa.Table:
+    """The rows of a view as it is now, with those that it had taken back; both have the same columns, and stages read them."""
+    tables = [now.rows(scalars), was.rows(scalars, -1)]
+    if now.view.parts:
+        tables = [in_one_order(now.view.type, t) for t in tables]
+    return consolidated(pa.concat_tables(tables))
+
+
+def _times(sign: int, table: pa.Table) -> pa.Table:
+    """Rows with their weights times a sign."""
+    place = table.schema.get_field_index(WEIGHT)
+    weights = pa.array(sign * np.asarray(column(table, WEIGHT)), pa.int64())
+    return table.set_column(place, WEIGHT, weights)
 
 
 def defined_anew(name: str, since: int, what: str) -> DefinedAnew:
