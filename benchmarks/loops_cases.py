@@ -448,7 +448,7 @@ CASES = [
         ("node",),
         near=0.1,  # at one node; their mean is asked for more
         compared=("numpy",),  # which goes on to the fixpoint
-        options={"mode": "diffuse", "cut": 1e-3},
+        options={"mode": "diffuse", "cut": 1e-3, "rounds": 10},
         settled=1.3,
     ),
     Case(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,13 @@ from typing import Any
 import pytest
 
 import headwater as hw
+from headwater.calculus.interpret import interpret
+from headwater.calculus.ring import bag
 from headwater.engine import loops as rounds
 from headwater.engine.increment import Increment
 from headwater.engine.spark.rounds import Cluster
+from loop_aggregates import QUERIES
+from loop_queries import centres
 from loop_stories import How, Run, told
 from loops import BY_NAME, LOOPS, Loop
 from spark_session import session
@@ -91,6 +96,67 @@ def test_an_answer_without_groups_in_a_new_loop_on_spark(tmp_path: Path) -> None
         db.view("v", counted)
         db.apply({"starts": [(1, 10), (2, 20)]})
         assert sorted(tuple(r.values())[:2] for r in db.table("v").to_pylist()) == [(1, 4), (2, 4)]
+
+
+@hw.query
+def lowest(edges):
+    """The least node that a node comes from, until no label moves by more than one."""
+    return hw.repeat(
+        [{"node": e.dst, "label": e.dst} for e in edges],
+        lambda label: [
+            {
+                "node": n,
+                "label": min(
+                    x.label
+                    for e in edges
+                    if e.dst == n
+                    for x in label
+                    if x.node == e.src or x.node == n
+                ),
+            }
+            for n in {e.dst for e in edges}
+        ],
+        until=hw.within(1.0, "label", by="node"),
+    )
+
+
+OTHERS = {"until": lowest, **QUERIES}
+"""Loops that are in no story of `loops`: with an end that is measured, and with aggregates of what moves."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] if n != "until" else []) for n in OTHERS]
+)
+def test_other_loops_on_spark(name: str, tmp_path: Path) -> None:
+    """What the interpreter says after every change, all deletions among them."""
+    with hw.open(tmp_path / "db", spark=session(), execution="spark") as db:
+        db.source("edges", "src BIGINT NOT NULL, dst BIGINT NOT NULL")
+        db.view("v", OTHERS[name])
+        term, have = db.catalog.term("v"), [(0, 1), (1, 2), (0, 2)]
+        db.apply({"edges": have})
+        for come, gone in (([(2, 3)], [(0, 2)]), ([], [(0, 1), (1, 2), (2, 3)])):
+            db.apply({"edges": hw.Delta(come, gone)})
+            have = [e for e in have if e not in gone] + come
+            told = Counter[Any]()
+            for row in db.table("v").to_pylist():
+                weight = row.pop("_w")
+                told[tuple(row.values())] += weight
+            assert told == Counter(dict(interpret(term, {"edges": bag(have)})))
+
+
+@pytest.mark.slow
+def test_settled_groups_on_spark(tmp_path: Path) -> None:
+    """k-means kept near: points are given their centres by rounds of which the statements are on Spark."""
+    with hw.open(tmp_path / "db", spark=session(), execution="spark") as db:
+        db.source("points", "id BIGINT, x DOUBLE, y DOUBLE")
+        db.source("seeds", "k BIGINT, x DOUBLE, y DOUBLE")
+        db.view("v", centres, mode="diffuse", cut=1e-3, rounds=10)
+        db.apply(
+            {"seeds": [(0, 2.0, 2.0), (1, 8.0, 8.0)], "points": [(0, 1.0, 3.0), (1, 9.0, 7.0)]}
+        )
+        db.apply({"points": hw.Delta([(2, 2.0, 1.0), (3, 7.0, 9.0)], [(1, 9.0, 7.0)])})
+        told = {r["k"]: (r["x"], r["y"]) for r in db.table("v").to_pylist()}
+        assert told == {0: pytest.approx((1.5, 2.0)), 1: pytest.approx((7.0, 9.0))}
 
 
 EACH = pytest.mark.parametrize("loop", LOOPS, ids=lambda loop: loop.name)

@@ -115,7 +115,7 @@ def _planned(compiler: Compiler, name: str, term: Repeat, rows: dict[str, Record
     program, before = compiler.program, set(compiler.program.maps)
     compiler.diffusing = None
     begins = [_begun(compiler, row, part(term.start, place), name) for place, row in rows.items()]
-    compiler.diffusing = diffusing = Diffusing(compiler, set(names))
+    compiler.diffusing = diffusing = Diffusing(compiler, names)
     moving, compiler.maps.moving = compiler.maps.moving, diffusing.names
     for n, row in names.items():
         compiler.relations.rows[n], compiler.relations.levels[n] = row, 0
@@ -212,13 +212,14 @@ def _key(row: RecordType) -> list[int]:
 class Diffusing:
     """A loop whose step is being planned: what moves in it, and which answers are settled."""
 
-    def __init__(self, compiler: Compiler, collections: set[str]):
+    def __init__(self, compiler: Compiler, collections: Mapping[str, RecordType]):
         self.compiler = compiler
         self.names = set(collections)
         """Everything that moves: collections, and answers that read what moves."""
         self.living = set(collections)
         """What of it follows X* by equalities; settled answers do not, nor what reads them alone."""
-        self.sustained = Sustained(collections)
+        values = {n: [c for c, t in row.fields if is_value(t)] for n, row in collections.items()}
+        self.sustained = Sustained(values)
         """What of it has rows only while X* has some."""
         self.strata: list[str] = []
         self.settled: list[Settled] = []
@@ -232,6 +233,8 @@ class Diffusing:
         settles = all(self._loose(m) and self._of_inputs(m) for m in moving)
         if settles:
             made = self._settled(answering)
+            fractions = [n for n, t in _given(made) if _has_fractions(t)]
+            self.sustained.settled(answering, made.name, fractions)
         else:
             made = answering.stratum()
             if any(self.living.intersection(_names(m)) for m in moving):
@@ -339,8 +342,14 @@ class Diffusing:
         key = [i for i in range(len(row.fields)) if i not in values]
         if self.sustained.alone(found, key):
             raise _refused(
-                "rows of the loop are there by rows of the loop alone: in a circle they would keep each other for ever",
-                hint="take the keys from an input, as FROM nodes LEFT JOIN ... does; or leave mode='diffuse' out: exactly, it is kept",
+                "rows of the loop are there by rows or values of the loop alone: in a circle they would keep each other for ever",
+                hint="take the keys from an input, as FROM nodes LEFT JOIN ... does, and filter in a view over this one;"
+                " or leave mode='diffuse' out: exactly, it is kept",
+            )
+        if self.sustained.keyed(found, key):
+            raise _refused(
+                "the key of the loop's rows (its columns that are no fractions) is made of values of the loop:"
+                " a row at such a key would keep itself for ever"
             )
 
     def _check(self, answering: Answering, made: Stratum) -> None:
@@ -410,15 +419,16 @@ def given_columns(s: Stratum) -> list[str]:
 
 
 def _gives_fractions(s: Stratum) -> bool:
-    given = given_columns(s)
-    parts = [t for n, t in s.type.fields if n in given]
-    while any(isinstance(t, RecordType) for t in parts):
-        parts = [
-            x
-            for t in parts
-            for x in ([f for _, f in t.fields] if isinstance(t, RecordType) else [t])
-        ]
-    return any(is_value(t) for t in parts)
+    return any(_has_fractions(t) for _, t in _given(s))
+
+
+def _given(s: Stratum) -> list[tuple[str, KeyType]]:
+    names = given_columns(s)
+    return [(n, t) for n, t in s.type.fields if n in names]
+
+
+def _has_fractions(t: KeyType) -> bool:
+    return any(_has_fractions(f) for _, f in t.fields) if isinstance(t, RecordType) else is_value(t)
 
 
 def _names(m: Monomial) -> set[str]:

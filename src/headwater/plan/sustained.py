@@ -7,15 +7,18 @@ same keys are given. Monomials are read as conditions for a key, and one law say
     P ⟹ Q              each atom of Q is one of P, P says all that Q asks, and both give the same key
     P ∧ ¬s, P ∧ s ⟹ Q   together they give all keys of P: the two branches of P LEFT JOIN s
 
-A sum of a group whose rows others count (⟨n: 0, v: …⟩) gives no row, and may read what it likes.
+A condition on what moves with the loop is like an atom of it: it falls this way or that by what X* was. So of each column is known
+what of the loop it is made of: values, counts of rows, or a fraction that is settled. A sum of a group whose rows others count
+(⟨n: 0, v: …⟩) gives no row, and may read what it likes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum, auto
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from headwater.calculus.terms import (
     Box,
@@ -29,9 +32,9 @@ from headwater.calculus.terms import (
     Rel,
     Sng,
     Term,
-    Times,
     Var,
     Zero,
+    children,
     replaced,
     substitute,
     subterms,
@@ -39,10 +42,27 @@ from headwater.calculus.terms import (
 )
 from headwater.calculus.types import INT, ProductType
 from headwater.plan.maps import output_of
-from headwater.rules.monomial import Monomial
+from headwater.rules.equalities import equality
+from headwater.rules.monomial import Monomial, monomial
 
 if TYPE_CHECKING:
     from headwater.plan.answers import Answering
+
+
+class Made(Enum):
+    """What of the loop a column is made of."""
+
+    VALUE = auto()
+    """A fraction of its rows, which moves with every round."""
+    COUNT = auto()
+    """How many rows it has."""
+    SETTLED = auto()
+    """A fraction that stays until an input touches its group: rows that are equal in it are one by design (`near=`)."""
+
+
+Columns: TypeAlias = Mapping[str, frozenset[Made]]
+"""What the columns of a row are made of, those of the loop alone; a row that is a scalar has the column ""."""
+NOTHING: frozenset[Made] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -66,51 +86,94 @@ class Given:
 class Sustained:
     """What of a loop has rows only while X* has some, found answer by answer."""
 
-    def __init__(self, collections: Iterable[str]):
-        self.names = set(collections)
+    def __init__(self, values: Mapping[str, Iterable[str]]):
+        """`values` has for each collection its columns that are fractions."""
+        self.names = set(values)
+        self.columns: dict[str, Columns] = {
+            name: {c: frozenset({Made.VALUE}) for c in of} for name, of in values.items()
+        }
         self.lacking: dict[str, tuple[list[Given], Monomial]] = {}
         """Answers that have keys for which nothing is found: when there are such keys, and what would be found."""
         self.fresh = 0
 
     def answer(self, answering: Answering, name: str) -> None:
-        """Notes what the rows of an answer are there by."""
-        if not isinstance(answering.term, Each):
-            return  # it has one row, whatever there is
+        """Notes what the rows of an answer are there by, and what its columns are made of."""
         giving = [m for _, m in answering.monomials if _gives(m)]
         looked_for = _looked_for(answering)
-        if looked_for is not None:
+        key, value = self._group(answering)
+        body = monomial(answering.body)
+        of = {answering.v: value} | ({answering.k: key} if answering.k is not None else {})
+        one = not isinstance(answering.term, Each)  # it has one row, whatever there is
+        if looked_for is not None and not one:
             self.lacking[name] = [g for m in giving for g in self._read(m, None)], looked_for
-        elif self._asks_for_counts(answering) or self.alone(giving):
+        else:
+            asked = [f for f in body.factors if one or not _is_there(f, answering.v)]
+            if any(_decides(f, of) for f in asked) or (not one and self.alone(giving)):
+                self.names.add(name)
+        cells = _named(body.output.key if isinstance(body.output, Sng) else body.output)
+        # The rows of an answer that has them in order are read from a bag, whatever there is in it.
+        all_of = frozenset[Made]().union(*key.values(), *value.values())
+        self.columns[name] = {n: all_of if body.atoms else _made_of(t, of) for n, t in cells}
+
+    def settled(self, answering: Answering, name: str, fractions: Iterable[str]) -> None:
+        """Notes an answer that stays until an input touches its group; that the loop has rows at all is taken for granted."""
+        self.columns[name] = {c: frozenset({Made.SETTLED}) for c in fractions}
+        given = [g for _, m in answering.monomials if _gives(m) for g in self._read(m, None)]
+        if given and all(map(self._decided, given)):
             self.names.add(name)
 
     def alone(self, found: Sequence[Monomial], key: Sequence[int] | None = None) -> bool:
-        """Whether a row of some monomials is there by rows of the loop alone; `key` are the places of a row's key."""
+        """Whether a row of some monomials is there by the loop alone; `key` are the places of a row's key."""
         given = [g for m in found for g in self._read(m, key)]
         every = self._resolved(given)
         covers = [g for g in every if not g.absent and not self._of_loop(g)]
         return any(self._of_loop(g) and not any(_enough(g, c) for c in covers) for g in given)
 
-    def _of_loop(self, g: Given) -> bool:
-        return any(isinstance(s, Rel) and s.name in self.names for _, s in g.atoms)
-
-    def _asks_for_counts(self, answering: Answering) -> bool:
-        """Whether an answer has a row only where a count of rows of the loop is so or so."""
-        counted = set[str]()
-        for _, m in answering.monomials:
-            value = m.output.value if isinstance(m.output, Sng) else m.output
-            if isinstance(value, Record) and any(map(self._of_loop, self._read(m, None))):
-                counted |= {n for n, t in value.fields if not _is_zero(t)}
-        types = dict(answering.v.type.fields) if isinstance(answering.v.type, ProductType) else {}
-        body = answering.body.factors if isinstance(answering.body, Times) else (answering.body,)
+    def keyed(self, found: Sequence[Monomial], key: Sequence[int]) -> bool:
+        """Whether rows have a key that is made of values of the loop."""
         return any(
-            isinstance(t, Field)
-            and t.term == answering.v
-            and t.name in counted
-            and types.get(t.name) == INT
-            for f in body
-            if isinstance(f, Pred) and not _is_there(f, answering.v)
-            for t in subterms(f)
+            Made.VALUE in _made_of(k, self._at(g.atoms))
+            for m in found
+            for g in self._read(m, key)
+            for k in g.key
         )
+
+    def _of_loop(self, g: Given) -> bool:
+        rows = any(isinstance(s, Rel) and s.name in self.names for _, s in g.atoms)
+        return rows or self._decided(g)
+
+    def _decided(self, g: Given) -> bool:
+        """Whether what moves with the loop decides if a key is given."""
+        at = self._at(g.atoms)
+        return any(_decides(f, at) for f in g.conditions) or any(
+            any(_decides(f, self._at(a.looked_for.atoms)) for f in a.looked_for.factors)
+            or any(isinstance(x, Rel) and x.name in self.names for _, x in a.looked_for.atoms)
+            or any(Made.VALUE in _made_of(t, at) for t in a.at)
+            for a in g.absent
+        )
+
+    # --- what columns are made of -----------------------------------------------------------------------------------
+
+    def _at(self, atoms: Iterable[tuple[Var, Term]]) -> dict[Var, Columns]:
+        return {v: self.columns.get(s.name, {}) for v, s in atoms if isinstance(s, Rel)}
+
+    def _group(self, answering: Answering) -> tuple[Columns, Columns]:
+        """What the key and the components of an answer's groups are made of."""
+        key, value = dict[str, frozenset[Made]](), dict[str, frozenset[Made]]()
+        v = answering.v.type
+        types = dict(v.fields) if isinstance(v, ProductType) else {"": v}
+        for _, m in answering.monomials:
+            at = self._at(m.atoms)
+            counts = any(map(self._of_loop, self._read(m, None)))
+            keyed = isinstance(m.output, Sng) and answering.k is not None
+            if keyed:
+                for n, t in _named(m.output.key):
+                    key[n] = key.get(n, NOTHING) | _made_of(t, at)
+            for n, t in _named(m.output.value if keyed else m.output):
+                if not _is_zero(t):
+                    count = {Made.COUNT} if counts and types.get(n) == INT else NOTHING
+                    value[n] = value.get(n, NOTHING) | _made_of(t, at) | count
+        return key, value
 
     # --- monomials as conditions -----------------------------------------------------------------------------------
 
@@ -253,10 +316,10 @@ def _looked_for(answering: Answering) -> Monomial | None:
     )
 
 
-def _is_there(f: Pred, v: Var) -> bool:
-    """Whether a filter is [n > 0], which says that a group has rows."""
-    match f.condition:
-        case Call(">", (Box(Field(x, "n")), Const(0))):
+def _is_there(f: Term, v: Var) -> bool:
+    """Whether a filter is [n > 0] or [v > 0], which says that a group has rows."""
+    match f:
+        case Pred(Call(">", (Box(Field(x, "n") | x), Const(0)))):
             return x == v
     return False
 
@@ -270,3 +333,39 @@ def _gives(m: Monomial) -> bool:
 
 def _is_zero(t: Term) -> bool:
     return isinstance(t, Zero) or (isinstance(t, Num) and t.value == 0)
+
+
+# --- what terms are made of ----------------------------------------------------------------------------------------------
+
+
+def _named(row: Term) -> tuple[tuple[str, Term], ...]:
+    return row.fields if isinstance(row, Record) else (("", row),)
+
+
+def _made_of(term: Term, at: Mapping[Var, Columns]) -> frozenset[Made]:
+    """What a term is made of, where these variables have such columns."""
+    out, todo, seen = NOTHING, [term], set[Term]()
+    while todo:
+        t = todo.pop()
+        if t in seen:
+            continue
+        seen.add(t)
+        match t:
+            case Field(Var() as v, name) if v in at:
+                out |= at[v].get(name, NOTHING)
+            case Var() if t in at:
+                out = out.union(*at[t].values())
+            case _:
+                todo += children(t)
+    return out
+
+
+def _decides(f: Term, at: Mapping[Var, Columns]) -> bool:
+    """Whether a factor is a condition on what moves with the loop; of what is settled may be asked if it is there, or another."""
+    if not isinstance(f, Pred):
+        return False
+    made = _made_of(f, at)
+    there = isinstance(f.condition, Call) and f.condition.function == "is_not_null"
+    return bool(made & {Made.VALUE, Made.COUNT}) or (
+        Made.SETTLED in made and not there and equality(f) is None
+    )

@@ -3,7 +3,10 @@
 Spark gives a step the rows that the round before has found; a loop gives it all rows that there are. The two agree
 
     UNION ALL   where the step is linear,     s(x + y) = s(x) + s(y): every summand of it reads x once
-    UNION       where the step is monotone,   x ⊆ y ⇒ s(x) ⊆ s(y): nothing of x is counted, ranked or negated
+    UNION       where it is monotone, too,    x ⊆ y ⇒ s(x) ⊆ s(y): nothing of x is counted, ranked or negated
+
+A monotone step that joins x with itself is taken as well, which Spark and the standard do not have: all rows are what it means, the
+least fixpoint, where an engine that joins the last round's rows alone misses pairs of rows of different rounds.
 
 The term decides (`linear`, `monotone`). What is refused is then looked for in the text (`refusal`), so that the message names
 the clause; WITH MUTUALLY RECURSIVE takes whatever is maintained.
