@@ -57,10 +57,10 @@ Scope = dict[str, Value]
 
 def interpret(term: Term, inputs: Mapping[str, Value], scope: Scope | None = None) -> Value:
     """The value of a term where inputs and free variables have the given values."""
-    return _Evaluation(inputs).value(term, scope or {})
+    return Evaluation(inputs).value(term, scope or {})
 
 
-class _Evaluation:
+class Evaluation:
     """One evaluation: the inputs are fixed, scopes come and go."""
 
     def __init__(self, inputs: Mapping[str, Value]):

@@ -14,10 +14,10 @@ from pyspark.sql import DataFrame
 from headwater.calculus.check import type_of
 from headwater.calculus.data import from_python, to_python
 from headwater.calculus.deep import with_room
-from headwater.calculus.interpret import interpret
 from headwater.calculus.terms import Term
 from headwater.calculus.types import MapType, RecordType
 from headwater.engine.spark.session import Session, telling
+from headwater.engine.verify.indexed import evaluated
 from headwater.engine.verify.spark_rounds import Steps, by_rounds, names_of, query
 from headwater.interop.arrow_types import arrow_type
 
@@ -67,9 +67,9 @@ def _register(made: dict[str, DataFrame], name: str, frame: DataFrame) -> None:
 def by_interpreter(
     term: Term, inputs: Mapping[str, pa.Table], types: Mapping[str, MapType]
 ) -> pa.Table:
-    """The answer of any view, by the definition of the calculus."""
+    """The answer of any view, by the definition of the calculus; rows that meet by an equality are found by an index."""
     values = {n: from_python(types[n], t.to_pylist()) for n, t in inputs.items()}
-    answer = to_python(_bag_type(term), interpret(term, values))
+    answer = to_python(_bag_type(term), evaluated(term, values))
     row = _bag_type(term).key
     fields = row.fields if isinstance(row, RecordType) else (("value", row),)
     names = [n for n, _ in fields]
