@@ -12,12 +12,16 @@ import signal
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import headwater as hw
+from headwater.calculus.check import type_of
+from headwater.calculus.data import from_python, to_python
+from headwater.calculus.interpret import interpret
 from loop_stories import Story, bag, told, weighted
 from loops import BY_NAME, CLOSURE, DISTANCES, REACHED
 
@@ -27,6 +31,35 @@ VIEWS = {
     "closure": CLOSURE,
 }
 CHANGES = 30
+NEAR = """
+WITH MUTUALLY RECURSIVE near (node BIGINT, v DOUBLE) AS (
+  SELECT n.node, 1D + 0.03D * coalesce(sum(x.v), 0D) AS v FROM (SELECT DISTINCT src AS node FROM edges WHERE src IS NOT NULL) n
+  LEFT JOIN edges e ON e.dst = n.node LEFT JOIN near x ON x.node = e.src GROUP BY n.node)
+SELECT node, v FROM near
+"""
+
+
+@hw.query
+def until(edges):
+    """The least cost that leads to a node, doubled at most, until no cost moves by more than two."""
+    return hw.repeat(
+        [{"node": e.dst, "far": 9} for e in edges],
+        lambda far: [
+            {
+                "node": n,
+                "far": min(
+                    f.far + 1
+                    for e in edges
+                    if e.dst == n
+                    for f in far
+                    if f.node == e.src or f.node == n
+                ),
+            }
+            for n in {e.dst for e in edges}
+        ],
+        until=hw.within(2.0, "far", by="node"),
+        limit=40,
+    )
 
 
 def story(seed: int) -> Story:
@@ -83,15 +116,25 @@ def applied(db: hw.Database) -> int:
 # --- the parent --------------------------------------------------------------------------------------------------
 
 
-def run(path: Path, kills: int, seed: int) -> None:
+def run(
+    path: Path,
+    kills: int,
+    seed: int,
+    places: Sequence[str] = ("driver", "spark"),
+    others: bool = False,
+) -> None:
+    """Kills a child so often, in the places in turn; with `others` there is a loop that is kept near, and one that ends by nearness."""
     chance, told_by = random.Random(seed), list(story(seed).states())
     with hw.open(path) as db:
         for name, ddl in BY_NAME["shortest paths"].sources.items():
             db.source(name, ddl)
         for name, query in VIEWS.items():
             db.view(name.replace(" ", "_"), query)
+        if others:
+            db.view("near", NEAR, mode="diffuse", cut=1e-3)
+            db.view("until", until)
     for n in range(kills):
-        place, calls = ("driver", "spark")[n % 2], chance.randrange(2, 25)
+        place, calls = places[n % len(places)], chance.randrange(2, 25)
         done = subprocess.run(
             [sys.executable, __file__, str(path), str(seed), place, str(calls)],
             capture_output=True,
@@ -122,11 +165,21 @@ def compared(db: hw.Database, told_by: list) -> None:  # type: ignore[type-arg]
     for name in VIEWS:
         found = bag(db.table(name.replace(" ", "_")))
         assert found == Counter(BY_NAME[name].expected(tables)), f"{name} after {there} changes"
+    if "near" in db.views:
+        error = db.error("near")
+        assert error.missing == error.extra == 0 and error.largest <= 0.01
+        inputs = {"edges": from_python(db.catalog.schemas()["edges"], tables["edges"])}
+        wanted = to_python(type_of(term := db.catalog.term("until")), interpret(term, inputs))
+        assert bag(db.table("until")) == Counter(tuple(r.values()) for r in wanted)
 
 
 @pytest.mark.spark
 def test_a_driver_killed_at_a_random_round(tmp_path: Path) -> None:
     run(tmp_path / "db", kills=5, seed=1)
+
+
+def test_a_process_killed_at_a_round_of_a_loop_kept_near(tmp_path: Path) -> None:
+    run(tmp_path / "db", kills=4, seed=3, places=("driver",), others=True)
 
 
 @pytest.mark.spark

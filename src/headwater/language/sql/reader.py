@@ -45,7 +45,6 @@ from headwater.errors import (
     QueryError,
     Span,
     TypeMismatch,
-    UnknownName,
 )
 from headwater.language.build import ONE, ZERO, distinct
 from headwater.language.schema import Schemas, sql_name
@@ -60,6 +59,7 @@ from headwater.language.sql.loop_queries import no_level
 from headwater.language.sql.opaque import Ask
 from headwater.language.sql.placing import PlacingParser, place_of
 from headwater.language.sql.recursive_grammar import clause_of
+from headwater.language.sql.refusals import unknown_table
 from headwater.language.sql.scope import Rows, Scope, Source
 from headwater.language.sql.select import Select, order_keys, ranked
 
@@ -388,12 +388,7 @@ class Reader:
         for known, t in self.schemas.items():
             if known.lower() == name.lower():
                 return Rel(known, t), node.alias or node.name
-        raise self.error(
-            UnknownName,
-            f"unknown table `{name}`",
-            node.this,
-            hint=f"tables: {', '.join(sorted({*self.schemas, *self.ctes})) or 'none'}",
-        )
+        raise unknown_table(self, node, name)
 
     def _values(self, node: exp.Values) -> Term:
         scope = Expressions(self, Scope(Rows()))

@@ -76,6 +76,19 @@ def refusal(reader: Reader, e: exp.Expr) -> HeadwaterError:
     return reader.refuse("UNSUPPORTED_EXPRESSION", f"{shown} is not in the language", e, "")
 
 
+def unknown_table(reader: Reader, node: exp.Table, name: str) -> HeadwaterError:
+    """A name that no table has; of a WITH clause around it, one that its own query reads, or one before it."""
+    around = node.find_ancestor(exp.With)
+    while around is not None:
+        if any(c.alias.lower() == name.lower() for c in around.expressions):
+            what = f"`{name}` is not known here: a query of WITH reads those before it"
+            hint = "write WITH RECURSIVE for one that reads itself, and WITH MUTUALLY RECURSIVE for several that read each other"
+            return reader.error(UnknownName, what, node.this, hint=hint)
+        around = around.find_ancestor(exp.With)
+    tables = ", ".join(sorted({*reader.schemas, *reader.ctes})) or "none"
+    return reader.error(UnknownName, f"unknown table `{name}`", node.this, hint=f"tables: {tables}")
+
+
 def unknown_column(reader: Reader, scope: Scope, e: exp.Column) -> UnknownName:
     """Says which part of the name is unknown, and what exists there."""
     head, *rest = e.parts
