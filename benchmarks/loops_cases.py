@@ -448,6 +448,7 @@ CASES = [
         ("node",),
         near=0.1,  # at one node; their mean is asked for more
         compared=("numpy",),  # which goes on to the fixpoint
+        # As in the paper ranks go on for ten rounds; what has yet to move then is due in the next increment.
         options={"mode": "diffuse", "cut": 1e-3, "rounds": 10},
         settled=1.3,
     ),

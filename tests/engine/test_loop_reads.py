@@ -112,6 +112,17 @@ def test_what_a_change_from_outside_adds_to_a_collection_is_not_answered(
         assert len(counts) == 2 * 1 + 4 * 2 + 8 * 3 + 16 * 4
 
 
+def test_what_comes_from_outside_is_added_up_before_it_fans_out(graph: Graph) -> None:
+    """A node with a link more has another share in every round: the old ones and the new ones go along its links as one."""
+    text = graph.db.explain("ranks")
+    (outside,) = {n for n, s in graph.db.program.strata.items() if not s.rounds} - {
+        n for loop in graph.db.program.loops.values() for n in loop.strata
+    }
+    (line,) = [t for t in text.splitlines() if f"Δ{outside} (degree 0, once" in t]
+    ranks, links = line.index("add up by"), line.rindex("look up")
+    assert ranks < links and line.count("look up") == 3
+
+
 def test_what_there_was_of_a_sum_is_found_once(graph: Graph) -> None:
     (loop,) = graph.db.program.loops.values()
     (answer,) = (n for n in loop.strata if n not in loop.collections)

@@ -101,12 +101,13 @@ class Rest:
 
     def _rank(
         self, block: tuple[list[Var], Version], known: set[Var]
-    ) -> tuple[bool, bool, bool, int, int, bool]:
+    ) -> tuple[bool, bool, bool, int, int, bool, bool]:
         """How soon a block is looked up: first what equalities tie to what is known, changes before the rest.
 
         Of several, by the column that most rows are joined by, which is likely a key and no mere attribute; then the one
         that is tied to what was looked up last, so that a chain of keys is followed to its end. What may find several rows
-        for one is looked up last: it is for all that follows that there are more of them.
+        for one is looked up last: it is for all that follows that there are more of them; and of such blocks that last whose
+        columns no number reads, as rows that differ in nothing else are added up before it.
         """
         mine = set(block[0])
         tied = [f for f in self.filters if variables(f) & mine]
@@ -117,8 +118,9 @@ class Rest:
         read = [*self.key, *(f for ring in self.rings for f in ring)]
         one = bool(mine & self.answers) or not any(variables(t) & mine for t in read)
         one &= self.directly
-        changes = block[1] == "change"
-        return bool(links), changes, whole, max(joins, default=0), max(last, default=0), one
+        counted = any(variables(f) & mine for ring in self.rings for f in ring) and self.directly
+        changes, most = block[1] == "change", max(joins, default=0)
+        return bool(links), changes, whole, most, max(last, default=0), one, counted
 
 
 def _blocks(of: Changed, filters: Sequence[Term], strategy: str) -> list[tuple[list[Var], Version]]:

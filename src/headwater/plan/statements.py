@@ -56,7 +56,8 @@ RULES = 4
         what comes before
     3   in loops of which only inputs are kept, all that is equal to a column of what moves is looked up by that column, and what
         may find several rows last
-    4   the map of a loop's collection is written blindly; a loop of sums is kept as its sums (`rules.affine`)
+    4   the map of a loop's collection is written blindly; a loop of sums is kept as its sums (`rules.affine`); what
+        comes to a loop from outside is joined with it as rule 3 says for what moves in it
 """
 
 
@@ -248,12 +249,13 @@ class Materializer:
         )
 
     def _directly(self, of: Changed) -> bool:
-        """Whether all is tied to what changes directly: where that moves in a loop, round after round.
+        """Whether all is tied to what changes directly: where that moves in a loop, round after round, or is joined with what does.
 
         Elsewhere it would ask for more maps: of customers by their nation, where suppliers change that are of a nation.
         """
-        drives = next(s for v, s in of.monomial.atoms if v in of.change)
-        return self.rules >= 3 and isinstance(drives, Rel) and drives.name in self.moving
+        drives = [s for v, s in of.monomial.atoms if v in of.change or self.rules >= 4]
+        moves = any(isinstance(s, Rel) and s.name in self.moving for s in drives)
+        return self.rules >= 3 and moves
 
     def _added_up(
         self, target: Map, flow: Flow, rest: Rest, block: Joining, weights: list[list[str]]
