@@ -16,7 +16,6 @@ from headwater.engine import loops as rounds
 from headwater.engine.increment import Increment
 from headwater.engine.spark.rounds import Cluster
 from loop_aggregates import QUERIES
-from loop_queries import centres
 from loop_stories import How, Run, told
 from loops import BY_NAME, LOOPS, Loop
 from spark_session import session
@@ -144,17 +143,42 @@ def test_other_loops_on_spark(name: str, tmp_path: Path) -> None:
             assert told == Counter(dict(interpret(term, {"edges": bag(have)})))
 
 
+@hw.query
+def centres(points, seeds):
+    """k-means, ten rounds."""
+
+    def moved(centre):
+        near = [
+            {
+                "k": min(centre, key=lambda c: (c.x - p.x) ** 2 + (c.y - p.y) ** 2).k,
+                "x": p.x,
+                "y": p.y,
+            }
+            for p in points
+        ]
+        return [
+            {
+                "k": k,
+                "x": sum(p["x"] for p in near if p["k"] == k)
+                / len([1 for p in near if p["k"] == k]),
+                "y": sum(p["y"] for p in near if p["k"] == k)
+                / len([1 for p in near if p["k"] == k]),
+            }
+            for k in {p["k"] for p in near}
+        ]
+
+    return hw.repeat([{"k": s.k, "x": s.x, "y": s.y} for s in seeds], moved, times=10)
+
+
 @pytest.mark.slow
 def test_settled_groups_on_spark(tmp_path: Path) -> None:
     """k-means kept near: points are given their centres by rounds of which the statements are on Spark."""
     with hw.open(tmp_path / "db", spark=session(), execution="spark") as db:
-        db.source("points", "id BIGINT, x DOUBLE, y DOUBLE")
+        db.source("points", "x DOUBLE, y DOUBLE")
         db.source("seeds", "k BIGINT, x DOUBLE, y DOUBLE")
         db.view("v", centres, mode="diffuse", cut=1e-3, rounds=10)
-        db.apply(
-            {"seeds": [(0, 2.0, 2.0), (1, 8.0, 8.0)], "points": [(0, 1.0, 3.0), (1, 9.0, 7.0)]}
-        )
-        db.apply({"points": hw.Delta([(2, 2.0, 1.0), (3, 7.0, 9.0)], [(1, 9.0, 7.0)])})
+        db.apply({"seeds": [(0, 2.0, 2.0), (1, 8.0, 8.0)], "points": [(1.0, 3.0), (9.0, 7.0)]})
+        db.apply({"points": hw.Delta([(2.0, 1.0), (7.0, 9.0)], [(9.0, 7.0)])})
         told = {r["k"]: (r["x"], r["y"]) for r in db.table("v").to_pylist()}
         assert told == {0: pytest.approx((1.5, 2.0)), 1: pytest.approx((7.0, 9.0))}
 
